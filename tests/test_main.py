@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,14 +83,9 @@ def test_a_verb_gets_the_rest_of_the_line(tmp_path, capsys):
 
 
 def test_the_version_says_which_checkout_it_is(capsys):
-    """Version, folder and, in a checkout, the commit: another one on the path is seen."""
+    """Version and folder: another checkout on the path is seen."""
     assert main(["--version"]) == 0
-    told = capsys.readouterr().out
-
-    assert re.match(r"markovscale \S+ \(.*\); Python 3\.11", told)
-    assert str(ROOT) in told
-    if (ROOT / ".git").exists() and shutil.which("git"):
-        assert re.search(r"commit [0-9a-f]{7,}\+?, ", told)
+    assert re.match(rf"markovscale \S+.* \({ROOT}\)", capsys.readouterr().out)
 
 
 def test_the_shell_completes_verbs_and_options(tmp_path):

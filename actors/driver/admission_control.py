@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, Protocol
+from typing import Any
 
 from actors.engines.engine_stats import EngineStats
-from actors.engines.launch import slots_of
+from actors.engines.launch import Engines, slots_of
 from actors.routing.calls import GENERATOR
 from actors.routing.transport import EnginesAddress
 from pipeline.config.runtime import RuntimeConfig
@@ -32,16 +32,10 @@ _LAST_LOOK_S = 1.0
 _ASK_EVERY_S = 2.5
 
 
-class Reports(Protocol):
-    """Engines that tell what they counted."""
-
-    def stats(self) -> Stats: ...
-
-
 class StatsPoller:
     """Keeps the figures of engines; a replica that does not answer holds nobody up."""
 
-    def __init__(self, engines: Reports, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, engines: Engines, clock: Callable[[], float] = time.monotonic) -> None:
         self._engines, self._clock = engines, clock
         self._asking: Future[Stats] | None = None
         self._read_at: float | None = None
@@ -112,15 +106,6 @@ class StatsPoller:
         )
 
 
-class Account(Protocol):
-    """What the engines said (`actors.driver.admission_control.StatsPoller`)."""
-
-    latest: Stats
-    answers: int
-
-    def totals(self) -> dict[str, Any]: ...
-
-
 class AdmissionControl:
     """Adapts the number of chains at work to what engines say; keeps it where it is fixed.
 
@@ -140,7 +125,7 @@ class AdmissionControl:
         runtime: RuntimeConfig,
         max_tokens: int,
         address: EnginesAddress,
-        account: Account,
+        account: StatsPoller,
         set_limit: Callable[[int], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -19,16 +19,14 @@ from threading import Event, Thread
 from typing import Any
 
 from actors.engines.chat_wire import Found, choice_of, confidence_in
-from actors.engines.endpoint_transport import WIRES, Wire, answer_of, look_at
+from actors.engines.endpoint_transport import WIRES, Wire, look_at
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
-from actors.routing.calls import VERIFIER
 from actors.routing.chat_server import ChatServer, Sent
 from actors.routing.http_connections import HttpConnections, credentials_of
 from actors.routing.transport import PoolAddress
 from pipeline.config.models import GeneratorModel
 from pipeline.core.errors import ConfigError, EngineError, ErrorKind
-from pipeline.core.protocol import Failure
 from pipeline.core.thinking import opened_by
 
 _LIMIT = "max_tokens"
@@ -351,23 +349,9 @@ class EndpointHost:
             if not bodies:
                 return Found()
             limit, refused = await refused_fields(alive[0], bodies)
-            if self._spec.role == VERIFIER:
-                await self._judge_one(alive[0], Found(limit=limit, refused=refused))
             opened = ""
             if isinstance(model, GeneratorModel) and model.open_thinking is None:
                 prompt = await rendered_prompt(alive[0], bodies[0])
                 opened = opened_by(prompt, model.reasoning)
         logger.info("%s answers as %s", ", ".join(s.url for s in alive), self._name)
         return Found(limit=limit, refused=refused, opened=opened)
-
-    async def _judge_one(self, server: ChatServer, found: Found) -> None:
-        """Warn where a verdict of the run's own kind cannot be read, such as that of a model that
-        thinks where one word is asked for."""
-        call = self._spec.samples[0]
-        wire: Wire = resolve_name(WIRES[VERIFIER])(self._at["model"], self._endpoint, asdict(found))
-        if wire.known(call) is not None:
-            return
-        sent = await server.complete(wire.body(call), deadline_s=120)
-        verdict = None if sent.reply is None else answer_of(wire, call, sent.reply)
-        if isinstance(verdict, Failure):
-            logger.warning("%s gave no verdict when asked for one: %s", server.url, verdict.error)

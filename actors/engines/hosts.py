@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from actors.engines.engine_stats import EngineStats
 from actors.routing.calls import Call
@@ -68,26 +68,18 @@ class Host(Protocol):
         ...
 
 
-class Hosting(NamedTuple):
-    """``module:class`` of a host and of the transport to what it started; imported when used."""
-
-    host: str
-    transport: str
-    on_cluster: bool = True
-    """Whether the cluster must have room for the replicas."""
-
-
 HOSTS = {
-    "actors": Hosting(
-        "actors.engines.actor_host:ActorHost", "actors.routing.actor_transport:ActorTransport"
+    "actors": (
+        "actors.engines.actor_host:ActorHost",
+        "actors.routing.actor_transport:ActorTransport",
     ),
-    "endpoint": Hosting(
+    "endpoint": (
         "actors.engines.endpoint_host:EndpointHost",
         "actors.engines.endpoint_transport:EndpointTransport",
-        on_cluster=False,
     ),
 }
-"""By name; ``endpoint`` is for pools that have one."""
+"""By name, ``module:class`` of a host and of the transport to what it started; imported when used.
+``endpoint`` is for pools that have one."""
 
 
 def started(spec: PoolSpec) -> Host:
@@ -96,19 +88,15 @@ def started(spec: PoolSpec) -> Host:
     Raises:
         ConfigError: if it asks for something that cannot be.
     """
-    host: Host = resolve_name(hosting_of(spec.runtime, spec.role).host)(spec)
+    name, _ = HOSTS["actors" if spec.pool.endpoint is None else "endpoint"]
+    host: Host = resolve_name(name)(spec)
     return host
 
 
 def transport_to(address: PoolAddress, settings: RequestConfig) -> Transport:
     """The way to the pool at `address`, for the running event loop."""
-    transport: Transport = resolve_name(HOSTS[address.host].transport)(address, settings)
+    transport: Transport = resolve_name(HOSTS[address.host][1])(address, settings)
     return transport
-
-
-def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
-    """What hosts the engines of one role of a run."""
-    return HOSTS["actors" if runtime.pools[role].endpoint is None else "endpoint"]
 
 
 def clients_of(engines: EnginesAddress, settings: RequestConfig) -> dict[str, EngineClient]:

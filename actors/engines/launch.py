@@ -16,7 +16,7 @@ from typing import Any
 import ray
 
 from actors.engines.engine_stats import EngineStats
-from actors.engines.hosts import Host, PoolSpec, hosting_of, started
+from actors.engines.hosts import Host, PoolSpec, started
 from actors.routing.calls import GENERATOR, JUDGE, ROLES, VERIFIER, Call, GenerateCall, ScoreCall
 from actors.routing.transport import EnginesAddress
 from pipeline.config.models import ModelConfig
@@ -55,9 +55,9 @@ def require_room(asks: Sequence[Ask]) -> None:
 
 def require_room_for(config: RunConfig) -> None:
     """`require_room`, for everything that a run needs before its first chain can move."""
-    runtime = config.runtime
-    models = config.science.models
-    require_room(asks_of(runtime, [r for r in models if hosting_of(runtime, r).on_cluster]))
+    pools = config.runtime.pools
+    placed = [role for role in config.science.models if pools[role].endpoint is None]
+    require_room(asks_of(config.runtime, placed))
 
 
 def autoscales() -> bool:
@@ -195,7 +195,7 @@ def start_pools(
                     )
                 )
         # only what Ray places can wait for a place; a run of endpoints alone may have no Ray
-        placed = any(hosting_of(runtime, role).on_cluster for role in hosts)
+        placed = any(pools[role].endpoint is None for role in hosts)
         with waited_for("engines") if placed else nullcontext():
             for host in hosts.values():
                 host.wait()
