@@ -40,8 +40,6 @@ GROUPS = {
         "replay": "repeat a run's decisions from its journal, or try another strategy",
         "sweep": "replay grids of settings over a pool",
         "paper": "every table and figure of the paper from recorded pools",
-        "check_strategy": "check that a strategy of your own keeps the contract",
-        "check_rule": "check that an answer rule of your own keeps the contract",
     },
     "fit and train": {
         "train": "train the predictors of p0, a, b and tokens",

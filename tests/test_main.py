@@ -130,9 +130,11 @@ def test_a_shipped_configuration_is_found_by_its_name(tmp_path, monkeypatch, cap
 def test_the_script_finds_a_strategy_beside_the_user(tmp_path):
     """Started by its installed name, it imports what lies in the folder where it is started."""
     (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
+    (tmp_path / "sweep.yaml").write_text("strategies: [{kind: 'mine:Mine', n: 2}]\n")
     script = "from jobs.__main__ import main; raise SystemExit(main())"
+    pool = str(ROOT / "tests" / "data" / "pool")
     done = subprocess.run(
-        [sys.executable, "-P", "-c", script, "check_strategy", "mine:Mine"],
+        [sys.executable, "-P", "-c", script, "sweep", "--pool", pool, "--config", "sweep.yaml"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
