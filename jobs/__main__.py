@@ -37,7 +37,7 @@ GROUPS = {
     },
     "decide offline, without a model": {
         "import": "read logs of other tools as a pool",
-        "replay": "repeat a run's decisions from its journal, or try another strategy",
+        "replay": "repeat a run's decisions from its journal",
         "sweep": "replay grids of settings over a pool",
         "paper": "every table and figure of the paper from recorded pools",
     },

@@ -59,7 +59,6 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "expected_agreement": [{"batch": 3}, {"budget": 2.0}],
     "markovscale_t": [{"p0_source": "first_score"}, {"chain": "settling"}],
     "markovscale_star": [
-        {"stop_rule": "forecast"},
         {"chain": "settling", "kept": 0.5, "price": 0.05},
         {"gate": False},
         {"p0_source": "first_score"},
@@ -378,7 +377,6 @@ def test_budget_below_one_is_refused(kind: str) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("mr_thinking", {"score_every": 0}, "score_every must be >= 1, got 0"),
     ("esc", {"window": 0}, "window must be >= 1, got 0"),
     ("asc", {"batch": 0}, "batch must be >= 1, got 0"),
     ("asc", {"threshold": 1.1}, r"threshold must be in \[0, 1\], got 1.1"),

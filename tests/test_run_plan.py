@@ -122,19 +122,6 @@ def test_every_strategy_can_be_planned(kind):
     assert all(0 < load.chain_tokens <= load.tokens for load in loads)
 
 
-def test_rounds_without_a_score_take_nothing_of_the_verifier():
-    """Of 8 rounds every fourth and the last are scored: 0, 4 and 7."""
-    only = ("science.strategies=[mr_thinking]", "science.strategy.n=8")
-    plan = "runtime.plan.completions={}"
-    every, fourth = (
-        plan_of(load("configs/qwen-7b.yaml", *only, plan, f"science.strategy.score_every={k}"))
-        for k in (1, 4)
-    )
-
-    assert fourth.verify_h == pytest.approx(every.verify_h * 3 / 8)
-    assert fourth.generate_h == every.generate_h
-
-
 def test_pools_of_different_labels_share_no_node():
     """QwQ's generators take whole nodes, and its verifiers have a node of their own."""
     plan = plan_of(load("configs/qwq-32b-4-nodes.yaml"))

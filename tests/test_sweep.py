@@ -21,6 +21,7 @@ from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import RULES, SCHEMA, half_of, sweep, sweep_table
 from pipeline.statistics.intervals import mean_interval, wilson
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
+from pipeline.strategies.chain_agreement import ChainASC
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
 from pipeline.strategies.sequential import MRThinking
@@ -281,7 +282,7 @@ def test_values_of_several_chains_are_means_with_intervals_over_questions() -> N
 def test_a_sweep_over_chains_is_the_mean_of_the_sweeps_over_each() -> None:
     """For settings by arrays and by the state machine; samples are read once."""
     pool = chains_of([[["1", "2"], ["2", "2"]], [["1", "1"], ["3", "1"]], [["2", "3"], ["1", "1"]]])
-    settings = [("all", MRThinking(n=2)), ("some", MRThinking(n=2, score_every=2))]
+    settings = [("all", MRThinking(n=2)), ("vote", ChainASC(n=2))]
     alone = [
         replace(pool.with_chain(chain), questions=tuple(
             replace(q, more_chains=()) for q in pool.with_chain(chain).questions))

@@ -47,7 +47,6 @@ CALIBRATED = "markovscale_0_calibrated"
 
 _SYMBOLS = SYMBOLS | {
     "p0_source": "p0 from",
-    "stop_rule": "rule",
     "right_from": "right from",
 }
 _UNSAID = {
@@ -56,7 +55,6 @@ _UNSAID = {
     "decoding",
     "prompts",
     "score",
-    "score_every",
     "batch",
     "weighted",
     "weights",
@@ -331,7 +329,7 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
     if getattr(strategy, "chain", "") == "homogeneous":
         idle |= {"chain", "kept", "price"}
     if not getattr(strategy, "stopping", True):
-        idle |= {"tau", "gamma", "stop_rule"}
+        idle |= {"tau", "gamma"}
         if not getattr(strategy, "gate", True):
             idle.add("p0_source")
     if not getattr(strategy, "gate", True):

@@ -40,7 +40,6 @@ from pipeline.replay.pools import CompletionPool, is_export
 from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.intervals import share_interval
 from pipeline.statistics.sampling import vote_of_all
-from pipeline.theory.stopping import STOP_RULES
 
 HALVES = 2
 
@@ -162,8 +161,7 @@ def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
 
 ALL, CROSS_FIT = "all", "cross_fit"
 
-_OF_RULES = tuple(dict.fromkeys(name for rule in STOP_RULES.values() for name in rule.settings))
-_TUNABLE = (*_OF_RULES, "sigma", "stop_rule", "gate", "stopping", "window", "p0_source")
+_TUNABLE = ("tau", "gamma", "sigma", "gate", "stopping", "window", "p0_source")
 _OF_CHAINS = ("majority", "any_right")
 """maj@k and pass@k of the answers of k chains; null where there is one."""
 _ENDS = ("", "_low", "_high")
@@ -174,9 +172,7 @@ SCHEMA = pa.schema(
         pa.field("strategy", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
         pa.field("n", pa.int32(), nullable=False),
-        *(pa.field(name, pa.float64()) for name in _OF_RULES),
-        pa.field("sigma", pa.float64()),
-        pa.field("stop_rule", pa.string()),
+        *(pa.field(name, pa.float64()) for name in ("tau", "gamma", "sigma")),
         pa.field("gate", pa.bool_()),
         pa.field("stopping", pa.bool_()),
         pa.field("window", pa.int32()),
