@@ -79,7 +79,7 @@ def stop(drawn):
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("def r(c): KEPT.append(1); return len(KEPT) % len(c)", "it chose 0 and then 1"),
+        ("def r(c): KEPT.append(1); return len(KEPT) % len(c)", r"it chose \d and then \d"),
         ("def r(c): return len(c)", r"an index in \[0, 1\), the completions that it was given"),
         ("def r(c): return c[0].answer", "must return an index or None, got '"),
         ("def r(c): return True", "must return an index or None, got True"),

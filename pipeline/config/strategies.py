@@ -64,9 +64,7 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     kinds = dict.fromkeys([*STRATEGIES, *(entry.kind for entry in science.strategies)])
     known = {name for kind in kinds for name in _field_names(kind)}
     for name in science.strategy:
-        if (
-            name not in known | FORMER
-        ):  # of any kind: the list of strategies may be narrowed for one run
+        if name not in known | FORMER:  # of any kind: a run may narrow the list of strategies
             near = get_close_matches(name, sorted(known), n=1)
             raise ConfigError(
                 f"science.strategy.{name} must be a field of one of {', '.join(kinds)}"

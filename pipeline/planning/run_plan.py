@@ -99,9 +99,8 @@ def plan_of(config: RunConfig) -> RunPlan:
     if science.verifier is not None:
         verifier = verifier_plan(science.verifier, runtime.verifier, plan)
         pools.append(verifier)
-        verify_h = (
-            sum(load.completions for load in loads) / (verifier.replicas * verifier.per_s) / 3600
-        )
+        scored = sum(load.completions for load in loads)
+        verify_h = scored / (verifier.replicas * verifier.per_s) / 3600
     return RunPlan(
         pools=tuple(pools),
         nodes=tuple(place(pools, plan)),
