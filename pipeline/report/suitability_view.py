@@ -47,14 +47,10 @@ def _score(observation: Observation) -> float | None:
 
 def numbers_of(found: Suitability) -> Html:
     """All diagnostics as a table, folded."""
-    rows: list[tuple[str, str, str]] = [
-        (f"verifier's AUC {where}", words.decimal_with(auc), words.NONE)
-        for where, auc in (
-            ("within a question", found.auc_within),
-            ("over all completions", found.auc_pooled),
-        )
-        if auc is not None
-    ]
+    rows: list[tuple[str, str, str]] = []
+    if found.auc_within is not None:
+        told = words.decimal_with(found.auc_within)
+        rows.append(("verifier's AUC within a question", told, words.NONE))
     rows += [
         (
             f"correlation of rightness, {words.plural(each.lag, 'round')} apart",
@@ -66,9 +62,6 @@ def numbers_of(found: Suitability) -> Html:
     if found.samples is not None:
         told = words.decimal_with(found.samples)
         rows.append(("the same of two independent samples", told, words.NONE))
-    if found.curve_variance is not None:
-        told = words.decimal(found.curve_variance)
-        rows.append(("variance of the accuracy curve over the chain's", told, words.decimal(1.0)))
     rows += [
         (f"{name} the same in every round", words.p_value(p), words.NONE)
         for name, p in zip("ab", found.drift, strict=True)
