@@ -48,7 +48,7 @@ def expected_rounds(strategy: Any, *, p0: float, a: float, b: float) -> int | No
     tau: float | None = getattr(strategy, "tau", None)
     if not getattr(strategy, "stopping", False) or tau is None:
         return None
-    return rounds_to_reach(tau, p0=p0, a=a, b=b, first=0)
+    return rounds_to_reach(tau, p0=p0, a=a, b=b, first=0, most=strategy.n)
 
 
 def why_stopped(
