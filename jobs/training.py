@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import posixpath
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from actors.training.backbone_features import backbone_of, features_of
-from actors.training.predictor import PAPER, fit_heads
+from actors.training.predictor import fit_heads
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
@@ -43,13 +43,8 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         {"benchmark": t.benchmark, "question_id": t.question_id, "text": t.text} for t in targets
     ]
     features = features_of(config, backbone, rows, arguments.pooling)
-    paper = replace(
-        PAPER,
-        epochs=arguments.epochs or PAPER.epochs,
-        learning_rate=arguments.learning_rate or PAPER.learning_rate,
-    )
     logger.info("fitting heads for p0, a, b and tokens on %d questions", len(training))
-    fit = fit_heads(targets, features, paper=paper, seed=arguments.seed)
+    fit = fit_heads(targets, features, seed=arguments.seed)
     origin = config.science.origin([target.text for target in training])
     card = PredictorCard(
         version=PREDICTOR_VERSION,

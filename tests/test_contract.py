@@ -68,7 +68,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "best_of_n": [
         {"profile": "paper", "aggregation": "mean"},
         {"aggregation": "min"},
-        {"aggregation": "product", "truncated_last": True},
+        {"aggregation": "product"},
         {"aggregation": "last"},
     ],
     "beacon": [{"cost": 0.2}, {"cost": 1e-4}],

@@ -163,7 +163,7 @@ def test_every_option_of_every_verb_has_a_text(capsys):
     [
         ["evaluate", "--config", "laptop", "--show-rows", "0"],
         ["regrade", "RUN", "--grader", "paper", "--workers", "0"],
-        ["train", "--pool", "POOL", "--out", "OUT", "--epochs", "-1"],
+        ["train", "--pool", "POOL", "--out", "OUT", "--answers", "-1"],
         ["report", "RUN", "--price-per-million", "cheap"],
         ["forecast", "--run", "PILOT", "--rounds", "9" * 30],
         ["forecast", "--run", "PILOT", "--difference", "0"],

@@ -37,7 +37,7 @@ POOL_OF: dict[str, Pool] = {
 larger `n` asks for the same completions and some more."""
 
 
-FORMER = frozenset(("stop_rule", "score_every"))
+FORMER = frozenset(("stop_rule", "score_every", "truncated_last"))
 """Fields that strategies of earlier versions had: recorded configurations may hold them."""
 
 
