@@ -27,7 +27,7 @@ from tests.scripted_pools import collected, evaluated
 
 POOL = "tests/data/pool"
 TABLES = (
-    "main", "variants", "opponents", "policies", "ablation", "chosen", "tau", "gamma", "controls",
+    "main", "variants", "opponents", "ablation", "tau", "gamma", "controls",
 )  # fmt: skip
 FIGURES = ("accuracy_tokens", "convergence", "bounds", "p0")
 LIVE = [{"kind": "budget_forcing", "num_ignore": 1}, "atom_of_thoughts", "mr_thinking", "dsc"]

@@ -16,7 +16,6 @@ from pipeline.paper.beliefs import Believed
 from pipeline.paper.orders import SampleOrders
 from pipeline.paper.replays import (
     GAMMA,
-    GAMMAS,
     SAMPLERS,
     TAUS,
     Candidate,
@@ -133,34 +132,26 @@ class Evaluation:
             choice: what is replayed.
             kind: of the strategy.
             tuned: fields that were chosen.
-            replays: with other scores than the recorded ones.
+            replays: with other beliefs.
         """
         replays = replays or self.replays
         strategy = choice.picked[0][0]
-        words = settings_words(strategy, without=tuned)
         return self.column(
             method=name,
             kind=kind,
             n=n,
             rule=either([rule.value for _, rule in choice.picked]),
-            fixed=f"{words}, calibrated scores" if replays.calibrated else words,
+            fixed=settings_words(strategy, without=tuned),
             tuned=tuned_words(choice, tuned),
             chosen_on=choice.chosen_on,
             right_Q=replays.right(choice),
             tokens_Q=replays.tokens(choice),
         )
 
-    def stars(self, n: int, gammas: Sequence[float] = (GAMMA,), **values: Any) -> list[Candidate]:
+    def stars(self, n: int) -> list[Candidate]:
         """MarkovScale^* over all tau."""
-        return [
-            _own(self.replays.make("markovscale_star", n=n, tau=tau, gamma=gamma, **values))
-            for gamma in gammas
-            for tau in TAUS
-        ]
-
-    def gamma_grid(self, n: int) -> list[Candidate]:
-        """MarkovScale^* over all tau and gamma, tau changing fastest."""
-        return self.stars(n, GAMMAS)
+        make = self.replays.make
+        return [_own(make("markovscale_star", n=n, tau=tau, gamma=GAMMA)) for tau in TAUS]
 
     def heuristics(self, n: int, **values: Any) -> list[Candidate]:
         """MarkovScale^0 over all tau."""

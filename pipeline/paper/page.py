@@ -18,16 +18,13 @@ from pipeline.paper.figures import (
     convergence,
     convergence_rows,
 )
-from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of, policies
-from pipeline.paper.replays import TAUS
+from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of
 from pipeline.paper.tables import (
     ablation_table,
-    chosen_table,
     controls_table,
     grid_tables,
     method_tables,
     opponents_table,
-    policies_table,
     together,
 )
 from pipeline.report import words
@@ -88,28 +85,16 @@ SECTIONS = {
         "other half of the questions, N from 1 up; where none does, at its most accurate one. What "
         "a strategy does not read, such as scores for a vote, is not billed to it.",
     ),
-    "policies": (
-        "With nothing tuned",
-        "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing else is "
-        "fitted or chosen. An interval is of its one comparison; p is corrected for all tests of "
-        "the page, so one may leave out 0 where the other tells no difference.",
-    ),
     "ablation": (
         "Ablation",
         "τ is that of the full variant, chosen on the other half. The paper's row without both "
         "parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
         "stopping.",
     ),
-    "chosen": (
-        "Choosing τ and γ",
-        "A setting chosen on the test is what hindsight finds there; one chosen on the other half "
-        "is what a user can have. Every τ and γ is in tau.csv, gamma.csv and tables.tex.",
-    ),
     "controls": (
         "Controls",
         "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's budget "
-        "and lose what its rule knew of single questions. Calibrated scores are mapped by an "
-        "isotonic fit on the other half.",
+        "and lose what its rule knew of single questions.",
     ),
 }
 """Title and explanation of the tables of the page, by name."""
@@ -156,7 +141,6 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     if made.replays.make.scored:
         tables += [
             ablation_table(made, published),
-            chosen_table(made, family),
             *grid_tables(made, published),
         ]
     weights = agree_weights(made, made.believed.half_Q)
@@ -165,10 +149,7 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     if star is not None and families:
         reached = [cheapest(made, one, star) for one in families]
         tables.insert(2, opponents_table(made, family, star, reached))
-    tables += [
-        policies_table(made, family, policies(made, weights)),
-        controls_table(made, family),
-    ]
+    tables.append(controls_table(made, family))
     pairs = [family.compare(one, rival, claim=True) for one, rival in headline_of(made)]
     return Group(
         made=made,
@@ -332,19 +313,7 @@ def _tables(groups: Sequence[Group], name: str, hint: str, adjusted: Adjusted) -
                 body.append(shown)
     if not body:
         return []
-    beyond = _beyond(groups) if name == "chosen" else []
-    return body + [h("p", told, cls="hint") for told in (hint, *beyond) if told]
-
-
-def _beyond(groups: Sequence[Group]) -> list[str]:
-    """Where no tau of the grid can be reached."""
-    return [
-        f"{group.made.title}: L is {words.percent(group.curve.fit.stationary_accuracy.value)}, "
-        f"below every τ of the grid; there the printed rule can hardly stop a chain after its "
-        f"first rounds (docs/math.md)."
-        for group in groups
-        if group.curve is not None and group.curve.fit.stationary_accuracy.value < TAUS[0]
-    ]
+    return [*body, h("p", hint, cls="hint")] if hint else body
 
 
 def _p0(lines: Rows) -> list[Child]:
