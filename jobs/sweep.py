@@ -94,8 +94,8 @@ def main(argv: list[str] | None = None) -> int:
         notes = [f"{pool.imported.sentence}; columns of tokens hold {pool.counted}", *notes]
     if pool.chains > 1:
         notes.append(
-            f"values of chains are means over {pool.chains} chains of each question, maj@k and "
-            "pass@k of their answers; intervals are over questions"
+            f"values of chains are means over {pool.chains} chains of each question; intervals are "
+            "over questions"
         )
     for note in notes:
         print(note)

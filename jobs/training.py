@@ -120,24 +120,8 @@ def described(card: PredictorCard, address: str) -> list[str]:
         + ", ".join(f"{count} {part}" for part, count in card.questions.items()),
         f"a {averages.pooled_a:.3f}, b {averages.pooled_b:.3f} ({averages.pooled_meaning})",
         f"the paper's average, which is biased: a {averages.a:.3f}, b {averages.b:.3f}",
-        "",
-        "setting head   held out  loss    constant  gain, 95 %           Brier   constant  ECE    "
-        "rank",
     ]
-    for name, fitted in card.fitted.items():
-        for head, report in fitted.reports.items():
-            lines.append(
-                f"{name:<7} {head.value:<6} {report.n_questions:>8}  {report.loss:.4f}  "
-                f"{report.loss_constant:.4f}    [{report.gain_low:+.4f}, {report.gain_high:+.4f}]  "
-                f"{_number(report.brier)}  {_number(report.brier_constant)}    "
-                f"{_number(report.ece)} {_number(report.rank_correlation)}"
-            )
-    lines.append("")
     for name, fitted in card.fitted.items():
         lines += [f"{name}: {report.sentence}" for report in fitted.reports.values()]
     lines.append(f"written to {address}; a run that names it predicts with the {card.use} heads")
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "-     " if value is None else f"{value:.4f}"

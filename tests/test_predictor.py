@@ -87,7 +87,6 @@ def test_heads_learn_what_features_tell() -> None:
 
     assert reports[Head.P0].beats_constant
     assert reports[Head.P0].rank_correlation > 0.85
-    assert reports[Head.P0].brier < reports[Head.P0].brier_constant - 0.05
     assert reports[Head.P0].ece < 0.08
     assert reports[Head.TOKENS].beats_constant
     assert sum(fit.questions.values()) == 240

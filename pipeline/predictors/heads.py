@@ -45,10 +45,6 @@ class HeadReport:
     gain_low: float
     """95 % interval of `loss_constant` - `loss`, clustered by question."""
     gain_high: float
-    brier: float | None
-    """Mean squared distance of prediction and outcome, over a question's trials and then over
-    questions; None for tokens."""
-    brier_constant: float | None
     ece: float | None
     """Expected calibration error over ten bins, over trials; None for tokens."""
     rank_correlation: float | None
@@ -97,7 +93,7 @@ def report_head(
     losses_constant = _losses(head, successes, trials, same)
     weights = np.ones(len(trials)) if head is Head.TOKENS else trials.astype(np.float64)
     gain_low, gain_high = _ratio_ends(losses_constant - losses, weights)
-    brier = brier_constant = ece = None
+    ece = None
     if head is not Head.TOKENS:
         from pipeline.statistics.calibration import reliability  # it imports scipy
 
@@ -105,7 +101,6 @@ def report_head(
             [np.arange(n) < k for k, n in zip(successes, trials, strict=True)]
         )
         ece = reliability(np.repeat(guess, trials), outcomes).ece
-        brier, brier_constant = (_brier(successes / trials, p) for p in (guess, same))
     return HeadReport(
         head=head,
         n_questions=int(told.sum()),
@@ -114,8 +109,6 @@ def report_head(
         loss_constant=float(losses_constant.sum() / weights.sum()),
         gain_low=gain_low,
         gain_high=gain_high,
-        brier=brier,
-        brier_constant=brier_constant,
         ece=ece,
         rank_correlation=_rank_correlation(guess, successes / trials),
     )
@@ -139,10 +132,6 @@ def _ratio_ends(difference_Q: FloatArray, weight_Q: FloatArray) -> tuple[float, 
     apart_Q = (difference_Q - value * weight_Q) / weight_Q.mean()
     half = float(stats.t.ppf(0.975, n - 1)) * float(np.std(apart_Q, ddof=1)) / math.sqrt(n)
     return value - half, value + half
-
-
-def _brier(share: FloatArray, guess: FloatArray) -> float:
-    return float(np.mean(share * (1 - guess) ** 2 + (1 - share) * guess**2))
 
 
 def _rank_correlation(guess: FloatArray, seen: FloatArray) -> float | None:

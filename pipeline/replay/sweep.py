@@ -16,7 +16,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -35,11 +34,10 @@ from pipeline.replay.chain_arrays import (
     WRONG,
 )
 from pipeline.replay.exact import RecordingKind, check_replayable
-from pipeline.replay.judging import Judge, Setting, forms_by_chain, reads_chains
+from pipeline.replay.judging import Judge, Setting, reads_chains
 from pipeline.replay.pools import CompletionPool, is_export
 from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.intervals import share_interval
-from pipeline.statistics.sampling import vote_of_all
 
 HALVES = 2
 
@@ -54,8 +52,6 @@ class SweepResult:
     settings: tuple[Setting, ...]
     rules: tuple[Rule, ...] = RULES
     """That every setting was read by: the shipped ones, then those of one's own."""
-    form_CQT: IntArray
-    """`forms_by_chain` of the pool."""
 
 
 def half_of(key: tuple[str, str], seed: int) -> int:
@@ -116,7 +112,6 @@ def sweep(
         group_Q=group_Q,
         settings=tuple(made),
         rules=tuple(rules),
-        form_CQT=forms_by_chain(pool),
     )
 
 
@@ -162,9 +157,6 @@ def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
 ALL, CROSS_FIT = "all", "cross_fit"
 
 _TUNABLE = ("tau", "gamma", "sigma", "gate", "stopping", "window", "p0_source")
-_OF_CHAINS = ("majority", "any_right")
-"""maj@k and pass@k of the answers of k chains; null where there is one."""
-_ENDS = ("", "_low", "_high")
 _NOT_SETTINGS = ("decoding", "prompts", "score")
 
 SCHEMA = pa.schema(
@@ -193,11 +185,10 @@ SCHEMA = pa.schema(
         pa.field("tokens_per_question", pa.float64(), nullable=False),
         pa.field("completions_per_question", pa.float64(), nullable=False),
         pa.field("chains", pa.int32()),  # k, that values are means over
-        *(pa.field(f"{what}{end}", pa.float64()) for what in _OF_CHAINS for end in _ENDS),
     ]
 )
 
-LATER = ("chains", *(f"{what}{end}" for what in _OF_CHAINS for end in _ENDS))
+LATER = ("chains",)
 """Columns that tables of earlier versions do not have."""
 
 Row = dict[str, Any]
@@ -225,21 +216,20 @@ def sweep_table(
         others: the same settings over other pools, by the name to put into ``chosen_on``.
     """
     rows: list[Row] = []
-    made = partial(_row, result.form_CQT)
     for b, benchmark in enumerate(result.benchmarks):
         halves = [result.group_Q == HALVES * b + half for half in range(HALVES)]
         everywhere = halves[0] | halves[1]
         for r, rule in enumerate(result.rules):
             for setting in result.settings:
                 if setting.applicable_R[r]:
-                    rows.append(made([(setting, everywhere)], rule, benchmark, ALL, None))
+                    rows.append(_row([(setting, everywhere)], rule, benchmark, ALL, None))
             for group in _alternatives(result.settings, choose, r):
-                rows += _chosen(made, group, rule, benchmark, halves)
+                rows += _chosen(group, rule, benchmark, halves)
                 for name, other in (others or {}).items():
                     whole = np.ones(len(other.group_Q), np.bool_)
                     place = best_of([other.settings[place] for place, _ in group], rule, whole)
                     picked = group[place][1]
-                    rows.append(made([(picked, everywhere)], rule, benchmark, ALL, name))
+                    rows.append(_row([(picked, everywhere)], rule, benchmark, ALL, name))
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -258,7 +248,6 @@ def _alternatives(
 
 
 def _chosen(
-    made: Callable[..., Row],
     group: list[tuple[int, Setting]],
     rule: Rule,
     benchmark: str,
@@ -271,10 +260,10 @@ def _chosen(
             (settings[best_of(settings, rule, other)], mine)
             for mine, other in (halves, halves[::-1])
         ]
-        rows.append(made(judged, rule, benchmark, CROSS_FIT, HELD_OUT))
+        rows.append(_row(judged, rule, benchmark, CROSS_FIT, HELD_OUT))
     everywhere = halves[0] | halves[1]
     best = settings[best_of(settings, rule, everywhere)]
-    rows.append(made([(best, everywhere)], rule, benchmark, ALL, TEST))
+    rows.append(_row([(best, everywhere)], rule, benchmark, ALL, TEST))
     return rows
 
 
@@ -292,7 +281,6 @@ def best_of(settings: Sequence[Setting], rule: Rule, at_Q: BoolArray) -> int:
 
 
 def _row(
-    form_CQT: IntArray,
     judged: list[tuple[Setting, BoolArray]],
     rule: Rule,
     benchmark: str,
@@ -340,19 +328,7 @@ def _row(
             for what in ("tokens", "completions")
         },
         "chains": chains,
-        **(_of_all_chains(form_CQT, judged, rule) if chains > 1 else {}),
     }  # fmt: skip
-
-
-def _of_all_chains(
-    form_CQT: IntArray, judged: list[tuple[Setting, BoolArray]], rule: Rule
-) -> dict[str, float | None]:
-    parts = [vote_of_all(*one.answers_CQ(rule, form_CQT)) for one, _ in judged]
-    found: dict[str, float | None] = {}
-    for number, what in enumerate(_OF_CHAINS):
-        values = [part[number][at_Q] for part, (_, at_Q) in zip(parts, judged, strict=True)]
-        found |= zip((f"{what}{end}" for end in _ENDS), _interval(values), strict=True)
-    return found
 
 
 def _interval(values: Sequence[FloatArray]) -> tuple[float | None, ...]:
