@@ -132,29 +132,6 @@ def test_of_equally_accurate_settings_the_cheapest_is_chosen() -> None:
     }
 
 
-def test_values_can_be_chosen_on_another_pool() -> None:
-    """Chosen on training questions, judged on these; the row says on which pool."""
-    settings = [("chain", MRThinking(n=1)), ("chain", MRThinking(n=2))]
-    pool = made_up(20)
-    always_late = pool_of(
-        [
-            pool_question(
-                question(n),
-                [completion("2", 0.0), completion("1", 1.0)],
-                [],
-                lambda c: "right" if c.answer == "1" else "wrong",
-            )
-            for n in range(5)
-        ],
-        rounds=2,
-        samples=0,
-    )
-    table = sweep_table(sweep(pool, settings), ("n",), {"training": sweep(always_late, settings)})
-    rows = [r for r in table.to_pylist() if r["chosen_on"] == "training"]
-
-    assert {row["n"] for row in rows if row["answer_rule"] == "last"} == {2}
-
-
 def test_grid_is_every_combination() -> None:
     """Lists are tried in every combination with the pool's own prompts and decoding."""
     config = SweepConfig.model_validate(

@@ -6,8 +6,7 @@ are over questions.
 `sweep_table` has every setting, and apart from them the chosen ones. ``chosen_on`` separates what
 may not be mixed: null for a setting of the grid; ``held_out`` where the tuned fields were chosen on
 the other half of the questions (both halves are judged so, and added); ``test`` where they were
-chosen on the very questions that they are judged on, which is too good; or the name of another pool
-on which they were chosen.
+chosen on the very questions that they are judged on, which is too good.
 """
 
 from __future__ import annotations
@@ -205,15 +204,12 @@ def settings_of(strategy: Strategy) -> dict[str, Any]:
     return plain
 
 
-def sweep_table(
-    result: SweepResult, choose: Sequence[str], others: dict[str, SweepResult] | None = None
-) -> pa.Table:
+def sweep_table(result: SweepResult, choose: Sequence[str]) -> pa.Table:
     """Every setting on every benchmark under every rule, and the chosen ones.
 
     Args:
         result: over the pool.
         choose: fields that are tuned.
-        others: the same settings over other pools, by the name to put into ``chosen_on``.
     """
     rows: list[Row] = []
     for b, benchmark in enumerate(result.benchmarks):
@@ -225,35 +221,28 @@ def sweep_table(
                     rows.append(_row([(setting, everywhere)], rule, benchmark, ALL, None))
             for group in _alternatives(result.settings, choose, r):
                 rows += _chosen(group, rule, benchmark, halves)
-                for name, other in (others or {}).items():
-                    whole = np.ones(len(other.group_Q), np.bool_)
-                    place = best_of([other.settings[place] for place, _ in group], rule, whole)
-                    picked = group[place][1]
-                    rows.append(_row([(picked, everywhere)], rule, benchmark, ALL, name))
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def _alternatives(
     settings: Sequence[Setting], choose: Sequence[str], r: int
-) -> Iterable[list[tuple[int, Setting]]]:
-    """Settings, with their places, that differ in tuned fields alone; at least two of them."""
-    groups: dict[str, list[tuple[int, Setting]]] = {}
-    for place, setting in enumerate(settings):
+) -> Iterable[list[Setting]]:
+    """Settings that differ in tuned fields alone; at least two of them."""
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
         if setting.applicable_R[r]:
             values = settings_of(setting.strategy).items()
             fixed = {name: value for name, value in values if name not in choose}
-            key = json.dumps([setting.label, fixed])
-            groups.setdefault(key, []).append((place, setting))
+            groups.setdefault(json.dumps([setting.label, fixed]), []).append(setting)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _chosen(
-    group: list[tuple[int, Setting]],
+    settings: list[Setting],
     rule: Rule,
     benchmark: str,
     halves: list[BoolArray],
 ) -> list[Row]:
-    settings = [setting for _, setting in group]
     rows = []
     if all(half_Q.any() for half_Q in halves):
         judged = [
