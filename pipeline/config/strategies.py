@@ -88,6 +88,20 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     return built
 
 
+def strategy_of(kind: str, science: ScienceConfig, **values: Any) -> Strategy:
+    """A registered strategy with the prompts, the decoding and the verifier of a run; `values` for
+    fields that it lacks are left out."""
+    shared = {
+        "decoding": science.decoding,
+        "prompts": science.prompts,
+        "score": science.verifier is not None,
+    }
+    cls = STRATEGIES[kind]
+    names = {field.name for field in fields(cls)}
+    made: Strategy = cls(**shared, **{n: value for n, value in values.items() if n in names})
+    return made
+
+
 def rule_of(science: ScienceConfig, strategy: Strategy) -> Rule:
     """The headline answer rule of a strategy in this run."""
     if science.answer_rule == DEFAULT:

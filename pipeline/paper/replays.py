@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.science import ScienceConfig
+from pipeline.config.strategies import strategy_of
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
@@ -31,7 +32,6 @@ from pipeline.replay.judging import (
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, TEST
-from pipeline.strategies import STRATEGIES
 from pipeline.strategies.samples import Profile
 
 BUDGETS = (8, 16, 32, 64)
@@ -60,19 +60,10 @@ class Maker:
 
     def __call__(self, kind: str, **values: Any) -> Strategy:
         """One setting of a strategy; the rest of its fields at their defaults."""
-        names = {field.name for field in fields(STRATEGIES[kind])}
-        shared: dict[str, Any] = {
-            "profile": self.profile,
-            "p0_source": self.p0_source,
-            "decoding": self.science.decoding,
-            "prompts": self.science.prompts,
-            "score": self.scored,
-        }
+        shared: dict[str, Any] = {"profile": self.profile, "p0_source": self.p0_source}
         if kind == "best_of_n" and self.profile == "paper":
             shared["aggregation"] = "mean"
-        chosen = {name: value for name, value in shared.items() if name in names} | values
-        made: Strategy = STRATEGIES[kind](**chosen)
-        return made
+        return strategy_of(kind, self.science, **shared | values)
 
 
 def budgets_of(rounds: int, samples: int) -> tuple[int, ...]:

@@ -12,23 +12,17 @@ from pipeline.report.run_data import Cell
 from pipeline.theory.suitability import Suitability, suitability
 from pipeline.theory.transitions import labels_of_verdicts
 
-_SAMPLERS = ("self_consistency", "best_of_n")
-"""Kinds that draw all their samples whatever comes."""
-
 
 def suitability_of(cells: Sequence[Cell]) -> Suitability | None:
-    """The diagnostics of one benchmark, from its longest MR-Thinking chains and its most samples;
-    None without chains."""
+    """The diagnostics of one benchmark, from its longest MR-Thinking chains; None without
+    chains."""
     whole = [cell for cell in cells if cell.kind == "mr_thinking" and cell.n > 1]
     if not whole:
         return None
     rows = max(whole, key=lambda cell: cell.n).rows
-    drawn = [cell for cell in cells if cell.kind in _SAMPLERS and cell.n > 1]
-    samples = max(drawn, key=lambda cell: cell.n).rows if drawn else ()
     return suitability(
         [labels_of_verdicts(row["round_verdicts"]) for row in rows],
         [row["round_scores"] for row in rows],
-        [labels_of_verdicts(row["round_verdicts"]) for row in samples],
     )
 
 
@@ -37,7 +31,6 @@ def suitability_of_pool(pool: CompletionPool) -> Suitability | None:
     return suitability(
         [labels_of_verdicts(question.round_verdicts) for question in pool.questions],
         [[_score(entry.observation) for entry in q.rounds] for q in pool.questions],
-        [labels_of_verdicts(q.sample_verdicts) for q in pool.questions] if pool.samples else (),
     )
 
 
@@ -59,9 +52,6 @@ def numbers_of(found: Suitability) -> Html:
         )
         for each in found.lags
     ]
-    if found.samples is not None:
-        told = words.decimal_with(found.samples)
-        rows.append(("the same of two independent samples", told, words.NONE))
     rows += [
         (f"{name} the same in every round", words.p_value(p), words.NONE)
         for name, p in zip("ab", found.drift, strict=True)

@@ -6,7 +6,7 @@ of the chains H, S, U and RU (`pipeline.theory.settling`) predicts the later rou
 finding comes with one sentence on what it means for the choice of a strategy. In simulated worlds
 without a finding its sentence is printed in at most 5 % of cases (tests/test_suitability.py).
 
-Axes: Q questions, T rounds, S parallel samples.
+Axes: Q questions, T rounds.
 """
 
 from __future__ import annotations
@@ -67,8 +67,6 @@ class Suitability:
     """P(a right completion scores higher than a wrong one of the same question), mean over the
     questions that have both."""
     lags: tuple[LagCorrelation, ...]
-    samples: Interval | None
-    """Correlation of rightness between two independent samples of one question."""
     drift: tuple[float, float]
     """p-values of the tests that a, and that b, are the same in all rounds."""
     order: Interval | None
@@ -186,7 +184,6 @@ def _verifier_help(found: Suitability) -> str:
 def suitability(
     chains: Sequence[Sequence[bool | None]],
     scores: Sequence[Sequence[float | None]],
-    samples: Sequence[Sequence[bool | None]] = (),
     *,
     seed: int = 0,
 ) -> Suitability | None:
@@ -195,7 +192,6 @@ def suitability(
     Args:
         chains: whether each round is right, a sequence a question; None where it is not known.
         scores: verifier scores in [0, 1] at the same places; None where there is none.
-        samples: whether each parallel sample is right, a sequence a question.
         seed: of the bootstrap over questions.
 
     Returns:
@@ -224,7 +220,6 @@ def suitability(
             for lag, found in lags
             if found is not None
         ),
-        samples=_correlation(_paired_samples(label_matrix(samples)), seed) if samples else None,
         drift=(drift.a.p_value, drift.b.p_value),
         order=_order(right_QT),
         models=compare_chains(right_QT),
@@ -330,13 +325,6 @@ def _lagged(right_QT: FloatArray, lag: int) -> FloatArray:
     return np.column_stack([np.asarray(part, np.float64).sum(axis=1) for part in parts])
 
 
-def _paired_samples(right_QS: FloatArray) -> FloatArray:
-    """As `_lagged`, for all ordered pairs of two samples of a question."""
-    m, k = (~np.isnan(right_QS)).sum(axis=1), np.nansum(right_QS, axis=1)
-    one = k * (m - 1)
-    return np.column_stack([m * (m - 1), one, one, one, one, k * (k - 1)]).astype(np.float64)
-
-
 def _correlation(sums_QF: FloatArray, seed: int) -> Interval | None:
     """Pearson's correlation from sums of questions, questions resampled with replacement."""
     value = _pearson(sums_QF.sum(axis=0)[None])[0]
@@ -411,7 +399,7 @@ def _of_chains(found: Suitability) -> list[str]:
         said.append(
             f"Questions differ: some stay easy or hard over their rounds (one random effect a "
             f"question predicts later rounds {over.value:+.0f} nats [{over.low:+.0f}, "
-            f"{over.high:+.0f}] better{_beside(found)}). One a and b say nothing of a single "
+            f"{over.high:+.0f}] better). One a and b say nothing of a single "
             f"question; stop on agreement (chain_expected_agreement, chain_asc)."
         )
     if not said and found.order is not None and not found.order.low <= 0 <= found.order.high:
@@ -430,7 +418,7 @@ def _of_no_finding(found: Suitability) -> list[str]:
     if last.observed.high > max(last.chain, 0.0) + _CLOSE:
         return [
             f"Too few questions to say whether rounds forget as the two-state chain says "
-            f"({_of_lag(last)}{_beside(found)}): draw more before you rely on its gate and "
+            f"({_of_lag(last)}): draw more before you rely on its gate and "
             f"stopping rule."
         ]
     if abs(first.chain) < _INDEPENDENT and first.observed.high < 2 * _INDEPENDENT:
@@ -440,7 +428,7 @@ def _of_no_finding(found: Suitability) -> list[str]:
             f"it tells answers apart."
         ]
     return [
-        f"Nothing tells these rounds from one two-state chain ({_of_lag(last)}{_beside(found)}): "
+        f"Nothing tells these rounds from one two-state chain ({_of_lag(last)}): "
         f"its gate and stopping rule can be used; L is the mean accuracy of the rounds."
     ]
 
@@ -450,11 +438,6 @@ def _of_lag(lag: LagCorrelation) -> str:
         f"rightness {lag.lag} round{'s' if lag.lag > 1 else ''} apart correlates "
         f"{_with_ends(lag.observed)}, the fitted chain says {_two(lag.chain)}"
     )
-
-
-def _beside(found: Suitability) -> str:
-    samples = found.samples
-    return "" if samples is None else f"; independent samples correlate {_two(samples.value)}"
 
 
 def _with_ends(interval: Interval) -> str:
