@@ -244,24 +244,26 @@ def budgets(depth: int) -> list[int]:
 def control_settings(pool: CompletionPool) -> list[tuple[str, Strategy]]:
     """Base and the grids of the controls, as far as the pool can replay them: MarkovScale^* needs
     scores, a and b; a pool of samples has the vote over them, of a fixed number and by ASC."""
-    made: list[tuple[str, Strategy]] = [("base", strategy_of("base", pool.science))]
+    science = pool.science
+    made: list[tuple[str, Strategy]] = [("base", strategy_of("base", science))]
+
+    def add(kind: str, **values: Any) -> None:
+        made.append((kind, strategy_of(kind, science, **values)))
+
     if pool.rounds < 2:
         for n in budgets(pool.samples) if pool.samples > 1 else ():
-            made.append(("self_consistency", strategy_of("self_consistency", pool.science, n=n)))
+            add("self_consistency", n=n)
             for threshold in THRESHOLDS:
-                made.append(("asc", strategy_of("asc", pool.science, n=n, threshold=threshold)))
+                add("asc", n=n, threshold=threshold)
         return made if len(made) > 1 else []
     for n in budgets(pool.rounds):
-        made.append(("mr_thinking", strategy_of("mr_thinking", pool.science, n=n)))
+        add("mr_thinking", n=n)
         for threshold in THRESHOLDS:
-            made.append(
-                ("chain_asc", strategy_of("chain_asc", pool.science, n=n, threshold=threshold))
-            )
+            add("chain_asc", n=n, threshold=threshold)
         if _believes(pool):
             for tau in TAUS:
                 for gamma in GAMMAS:
-                    star = strategy_of("markovscale_star", pool.science, n=n, tau=tau, gamma=gamma)
-                    made.append(("markovscale_star", star))
+                    add("markovscale_star", n=n, tau=tau, gamma=gamma)
     return made
 
 
