@@ -187,9 +187,6 @@ SCHEMA = pa.schema(
     ]
 )
 
-LATER = ("chains",)
-"""Columns that tables of earlier versions do not have."""
-
 Row = dict[str, Any]
 
 
