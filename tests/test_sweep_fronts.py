@@ -200,9 +200,8 @@ def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
         strategy = Agree(n=8, tau=0.9, vote_threshold=0.95, **own)
         exact = judged_by_state_machine(made().pool, strategy)
         mine = half_Q == half
-        np.testing.assert_array_equal(
-            family.right_SQ[place, mine], rights(exact, AnswerRule.VOTE)[mine]
-        )
+        right_Q = rights(exact, AnswerRule.VOTE)
+        np.testing.assert_array_equal(family.right_SQ[place, mine], right_Q[mine])
         np.testing.assert_array_equal(family.tokens_SQ[place, mine], exact.tokens_Q[mine])
 
 
