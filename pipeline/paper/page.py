@@ -23,7 +23,7 @@ from pipeline.paper.tables import (
     ablation_table,
     controls_table,
     grid_tables,
-    method_tables,
+    main_table,
     opponents_table,
     together,
 )
@@ -78,7 +78,6 @@ SECTIONS = {
         "other half of the questions, MR is MR-Thinking by its last answer. τ of the test is "
         "chosen on the very questions: too good, and not tested.",
     ),
-    "variants": ("Variants", ""),
     "opponents": (
         "Opponents",
         "Each strategy at the cheapest setting that reaches the accuracy of MarkovScale* on the "
@@ -137,7 +136,7 @@ def build(
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     """All tables and figures of one benchmark and backbone."""
-    tables = method_tables(made, family, published)
+    tables = [main_table(made, family, published)]
     if made.replays.make.scored:
         tables += [
             ablation_table(made, published),
@@ -148,7 +147,7 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     star = made.get("markovscale_star", max(made.chain_budgets, default=0))
     if star is not None and families:
         reached = [cheapest(made, one, star) for one in families]
-        tables.insert(2, opponents_table(made, family, star, reached))
+        tables.insert(1, opponents_table(made, family, star, reached))
     tables.append(controls_table(made, family))
     pairs = [family.compare(one, rival, claim=True) for one, rival in headline_of(made)]
     return Group(

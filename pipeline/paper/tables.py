@@ -29,10 +29,6 @@ MAIN = (
     "self_consistency", "esc", "asc", "dsc", "markovscale_t", "markovscale_star",
     "markovscale_star" + TESTED, "markovscale_0", CALIBRATED, "markovscale_0" + TESTED,
 )  # fmt: skip
-VARIANTS = (
-    "mr_thinking", BEST_RULE, AT_BEST, "markovscale_t", "markovscale_star",
-    "markovscale_star" + TESTED, "markovscale_0", CALIBRATED, "markovscale_0" + TESTED,
-)  # fmt: skip
 ABLATION = {
     "MarkovScale^* (full)": (True, True),
     "w/o Scaling Gating (SG)": (False, True),
@@ -49,7 +45,6 @@ def _table(
     columns: Sequence[str],
     rows: Sequence[tuple[str, tuple[Entry, ...]]],
     *,
-    tokens: bool = True,
     shared: str = "",
 ) -> Table:
     return Table(
@@ -59,7 +54,7 @@ def _table(
         benchmark=made.benchmark,
         columns=tuple(columns),
         rows=tuple(rows),
-        tokens=tokens,
+        tokens=True,
         unit="tokens" if made.replays.cost.axis == "tokens" else made.replays.cost.unit,
         shared=shared,
     )
@@ -94,24 +89,17 @@ def _method_entry(
     return Entry(column=column, paper=paper, against=known_pairs)
 
 
-def method_tables(made: Evaluation, family: Family, published: Published) -> list[Table]:
-    """Main and variants."""
-
-    def rows(names: Sequence[str]) -> list[tuple[str, tuple[Entry, ...]]]:
-        return [
-            (
-                made.names.get(name, METHODS.get(name.removesuffix(TESTED), name)),
-                tuple(_method_entry(made, name, n, published, family) for n in made.budgets),
-            )
-            for name in names
-            if name in made.names or name in METHODS
-        ]
-
-    columns = _ns(made.budgets)
-    return [
-        _table("main", "Accuracy", made, columns, rows(MAIN), tokens=False),
-        _table("variants", "Variants", made, columns, rows(VARIANTS)),
+def main_table(made: Evaluation, family: Family, published: Published) -> Table:
+    """Every method at every budget."""
+    rows = [
+        (
+            made.names.get(name, METHODS.get(name.removesuffix(TESTED), name)),
+            tuple(_method_entry(made, name, n, published, family) for n in made.budgets),
+        )
+        for name in MAIN
+        if name in made.names or name in METHODS
     ]
+    return _table("main", "Accuracy and tokens", made, _ns(made.budgets), rows)
 
 
 def together(evaluations: Sequence[Evaluation], published: Published) -> list[Table]:
