@@ -4,9 +4,9 @@
     python -m jobs.sweep --pool TEST --config FILE      # with calibration: calibration.json
 
 Reads a pool (a run of ``jobs.collect``, or its export) and fits a map from score to the share of
-graded completions of that score which are right: isotonic, or Platt's logistic curve. Prints how
-far the raw scores are off and how far the mapped ones, fitted on one half of the questions and
-judged on the other. The file holds the map fitted on all questions; give it as
+graded completions of that score which are right (isotonic regression). Prints how far the raw
+scores are off and how far the mapped ones, fitted on one half of the questions and judged on the
+other. The file holds the map fitted on all questions; give it as
 ``calibration: FILE`` to ``markovscale_t``, ``markovscale_star`` or ``markovscale_0`` for questions
 other than the pool's. Exits with 0, or with 2 for input that does not fit.
 """
@@ -34,12 +34,6 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument("--out", required=True, metavar="FILE", help="JSON file to write")
     options.add_argument(
-        "--method",
-        choices=("isotonic", "platt"),
-        default="isotonic",
-        help="any rising map (isotonic, the default), or a logistic one",
-    )
-    options.add_argument(
         "--seed", type=at_least(0), metavar="N", default=0, help="of the split into halves (0)"
     )
     return options
@@ -50,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     from pipeline.replay.pools import read_pool
-    from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt
+    from pipeline.statistics.calibration import calibrate, fit_isotonic
     from pipeline.store.storage import Folder
 
     log_to_stderr(arguments.level)
@@ -60,13 +54,12 @@ def main(argv: list[str] | None = None) -> int:
     pool = read_pool(arguments.pool)
     scores, right, questions = graded_scores(pool)
     try:
-        judged = calibrate(scores, right, questions, method=arguments.method, seed=arguments.seed)
+        judged = calibrate(scores, right, questions, seed=arguments.seed)
     except ValueError as error:  # such as: of one question
         raise DataError(str(error)) from error
-    fit = fit_isotonic if arguments.method == "isotonic" else fit_platt
     name = posixpath.basename(pool.address.rstrip("/"))
     texts = [question.question.text for question in pool.questions]
-    found = replace(fit(scores, right), fitted_on=name, origin=pool.science.origin(texts))
+    found = replace(fit_isotonic(scores, right), fitted_on=name, origin=pool.science.origin(texts))
     values = {
         "version": 1,
         "kind": found.kind,

@@ -271,7 +271,7 @@ def _reliability_figure(title: str, pairs: Sequence[Pair], about: str) -> Html |
     bins = [(b, b.right) for b in found.bins if b.right is not None]
     calibrated = ""
     if len(set(questions)) >= _LEAST_QUESTIONS:
-        halves = calibrate(predicted, right, questions, method="isotonic", seed=SEED)
+        halves = calibrate(predicted, right, questions, seed=SEED)
         calibrated = (
             f" An isotonic map fitted on half of the questions takes the error of the other half "
             f"from {words.decimal(halves.before.ece)} to {words.decimal(halves.after.ece)}."

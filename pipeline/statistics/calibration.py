@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from pipeline.core.arrays import BoolArray, FloatArray
-from pipeline.statistics.calibration_maps import CalibrationMap, IsotonicMap, PlattMap
+from pipeline.statistics.calibration_maps import IsotonicMap
 from pipeline.statistics.intervals import Interval, wilson
-
-Method = Literal["isotonic", "platt"]
 
 BINS = 10
 """Of a reliability diagram."""
@@ -108,43 +104,17 @@ def fit_isotonic(scores: ArrayLike, right: ArrayLike) -> IsotonicMap:
     )
 
 
-def fit_platt(scores: ArrayLike, right: ArrayLike) -> PlattMap:
-    """Logistic calibration with Platt's smoothed targets, which keep perfect splits finite.
-
-    Targets are (n+ + 1)/(n+ + 2) for right and 1/(n- + 2) for wrong ones (Platt 1999).
-    """
-    values, outcome = _checked(scores, right)
-    n_right = int(np.sum(outcome))
-    n_wrong = len(outcome) - n_right
-    target = np.where(outcome, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
-    scale = float(np.std(values)) or 1.0
-    centred = (values - np.mean(values)) / scale
-
-    def loss(at: FloatArray) -> tuple[float, FloatArray]:
-        z = at[0] * centred + at[1]
-        miss = special.expit(z) - target
-        value = -np.mean(target * special.log_expit(z) + (1 - target) * special.log_expit(-z))
-        return float(value), np.array([np.mean(miss * centred), np.mean(miss)])
-
-    start = np.array([0.0, special.logit(np.mean(target))])
-    found = scipy.optimize.minimize(loss, start, jac=True, method="BFGS").x
-    slope = float(found[0]) / scale
-    return PlattMap(slope=slope, intercept=float(found[1]) - slope * float(np.mean(values)))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
     """A map fitted on one part of the questions and judged on the others."""
 
-    method: Method
-    map: CalibrationMap
+    map: IsotonicMap
     n_fit: int
     """Scores that the map was fitted on."""
     before: Reliability
     """Of the raw scores of the other questions."""
     after: Reliability
     """Of the same scores, mapped."""
-    seed: int
 
 
 def calibrate(
@@ -152,7 +122,6 @@ def calibrate(
     right: Sequence[bool],
     questions: Sequence[Hashable],
     *,
-    method: Method,
     seed: int,
 ) -> Calibrated:
     """Fit a map on half of the questions, drawn by `seed`, and judge it on the other half.
@@ -161,7 +130,6 @@ def calibrate(
         scores: raw scores in [0, 1].
         right: outcomes.
         questions: the question of each score; all scores of one go to the same half.
-        method: which map.
         seed: of the split.
 
     Raises:
@@ -176,21 +144,13 @@ def calibrate(
     order = np.random.default_rng(seed).permutation(len(names))
     fitting = {names[i] for i in order[: len(names) // 2]}
     fit = np.array([question in fitting for question in questions])
-    match method:
-        case "isotonic":
-            found: CalibrationMap = fit_isotonic(values[fit], outcome[fit])
-        case "platt":
-            found = fit_platt(values[fit], outcome[fit])
-        case _:
-            assert_never(method)
+    found = fit_isotonic(values[fit], outcome[fit])
     mapped = [found(score) for score in values[~fit]]
     return Calibrated(
-        method=method,
         map=found,
         n_fit=int(np.sum(fit)),
         before=reliability(values[~fit], outcome[~fit]),
         after=reliability(mapped, outcome[~fit]),
-        seed=seed,
     )
 
 

@@ -49,7 +49,7 @@ class IsotonicMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlattMap:
-    """1 / (1 + exp(-(slope score + intercept)))."""
+    """1 / (1 + exp(-(slope score + intercept))), as earlier versions fitted it."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "platt"

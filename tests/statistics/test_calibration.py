@@ -5,11 +5,11 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt, reliability, roc_auc
+from pipeline.statistics.calibration import calibrate, fit_isotonic, reliability, roc_auc
 from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 from pipeline.statistics.intervals import wilson
 
@@ -73,40 +73,14 @@ def test_isotonic_pools_violators_into_blocks() -> None:
     )
 
 
-@settings(max_examples=30)
-@given(st.floats(-6, 6).filter(lambda slope: abs(slope) > 0.5), st.floats(-3, 3))
-def test_platt_gives_a_logistic_verifier_back(slope: float, intercept: float) -> None:
-    """20,000 outcomes of a logistic curve: its probabilities are found within 0.03."""
-    rng = np.random.default_rng(0)
-    scores = rng.random(20_000)
-    truth = PlattMap(slope=slope, intercept=intercept)
-    chances = np.array([truth(score) for score in scores])
-    found = fit_platt(scores, rng.random(20_000) < chances)
-
-    for x in (0.0, 0.5, 1.0):
-        assert found(x) == pytest.approx(truth(x), abs=0.03)
-
-
-@pytest.mark.parametrize("right", [[True] * 4, [False] * 4, [False, False, True, True]])
-def test_platt_stays_finite_on_perfect_data(right: list[bool]) -> None:
-    """One kind alone, or a perfect split: the smoothed targets keep it short of 0 and 1."""
-    found = fit_platt([0.1, 0.2, 0.8, 0.9], right)
-
-    assert all(0.05 < found(x) < 0.95 for x in (0.1, 0.9))
-    assert fit_platt([0.5] * 4, [True, False, False, False])(0.5) == pytest.approx(
-        (2 / 3 + 3 * 1 / 5) / 4
-    )
-
-
-@pytest.mark.parametrize("method", ["isotonic", "platt"])
-def test_a_map_mends_a_squeezed_verifier_on_questions_it_has_not_seen(method) -> None:
+def test_a_map_mends_a_squeezed_verifier_on_questions_it_has_not_seen() -> None:
     """Scores near 0.93 whatever is true, as mean-of-steps scores are: ECE and Brier both fall."""
     rng = np.random.default_rng(1)
     questions = np.repeat(np.arange(300), 8)
     chance = np.clip(rng.beta(2, 2, 300)[questions] + rng.normal(0, 0.05, 2_400), 0, 1)
     scores = 0.88 + 0.1 * chance
     right = rng.random(2_400) < chance
-    found = calibrate(scores, right, list(questions), method=method, seed=0)
+    found = calibrate(scores, right, list(questions), seed=0)
 
     assert found.before.ece > 0.3
     assert found.after.ece < 0.06
@@ -122,16 +96,16 @@ def test_the_split_keeps_questions_whole_and_depends_on_its_seed_alone() -> None
     rng = np.random.default_rng(2)
     questions = [f"q{i % 40}" for i in range(400)]
     scores, right = rng.random(400), rng.random(400) < 0.5
-    found = calibrate(scores, right, questions, method="platt", seed=5)
+    found = calibrate(scores, right, questions, seed=5)
     order = np.random.default_rng(5).permutation(40)
     fitting = {f"q{i}" for i in order[:20]}
     held_out = np.array([question not in fitting for question in questions])
-    other = calibrate(scores, right ^ held_out, questions, method="platt", seed=5)
+    other = calibrate(scores, right ^ held_out, questions, seed=5)
 
-    assert found == calibrate(scores, right, questions, method="platt", seed=5)
+    assert found == calibrate(scores, right, questions, seed=5)
     assert found.map == other.map
     assert found.after != other.after
-    assert found.map != calibrate(scores, right, questions, method="platt", seed=6).map
+    assert found.map != calibrate(scores, right, questions, seed=6).map
 
 
 @pytest.mark.parametrize("z", [-800.0, -1.0, 0.0, 1.0, 800.0])
@@ -152,9 +126,9 @@ def test_what_cannot_be_calibrated_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^predicted must be in \[0, 1\]"):
         reliability([1.5], [True])
     with pytest.raises(ValueError, match=r"^questions must be one a score, 2, got 1$"):
-        calibrate([0.1, 0.2], [True, False], ["a"], method="platt", seed=0)
+        calibrate([0.1, 0.2], [True, False], ["a"], seed=0)
     with pytest.raises(ValueError, match=r"^questions must hold at least two, got 1$"):
-        calibrate([0.1, 0.2], [True, False], ["a", "a"], method="platt", seed=0)
+        calibrate([0.1, 0.2], [True, False], ["a", "a"], seed=0)
     with pytest.raises(ValueError, match=r"^scores must be finite and increase, got \(1.0, 1.0\)$"):
         IsotonicMap(scores=(1.0, 1.0), probabilities=(0.1, 0.2))
     with pytest.raises(ValueError, match=r"^probabilities must be finite and not decrease"):
