@@ -132,7 +132,7 @@ def test_decisions_rest_on_the_mapped_score_and_answers_on_the_raw_one() -> None
     flat = IsotonicMap(scores=(0.9,), probabilities=(0.5,))
     drawn = {}
     for name, calibration in (("raw", None), ("mapped", flat)):
-        star = MarkovScaleStar(n=8, tau=0.7, gamma=2, gate=False, calibration=calibration)
+        star = MarkovScaleStar(n=8, tau=0.749, gamma=2, gate=False, calibration=calibration)
         end = drive(star, asked, lambda request: completion(str(request.round), 0.9))
         assert end.stop.belief is not None
         drawn[name] = len(end.completions), end.stop.belief.path[-1]
