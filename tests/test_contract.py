@@ -41,8 +41,8 @@ from pipeline.replay import contract
 from pipeline.replay.exact import (
     Recorded,
     Recording,
-    RecordingKind,
     Replayed,
+    check_replayable,
     drive,
     replay,
     replay_phases,
@@ -314,7 +314,7 @@ def test_a_run_replays_its_own_journal_to_the_same_stops(
         for asked in QUESTIONS:
             of_question = journal["s", asked.benchmark, asked.question_id]
             records = [Recorded.of_row(row) for row in of_question]
-            recording = Recording.of(RecordingKind.JOURNAL, asked, records)
+            recording = Recording.of(asked, records)
             assert replay(strategy, asked, recording) == live[asked.question_id]
 
 
@@ -421,10 +421,9 @@ def test_settings_out_of_range_are_refused_by_name(
 def test_pool_serves_only_those_that_say_so(kind: str) -> None:
     """AoT, budget forcing and DSC with its ranking ask for what no pool holds."""
     strategy = build(kind, {}, 2)
-    empty = Recording.of(RecordingKind.POOL, question(), [])
     refused = {"dsc", "budget_forcing", "atom_of_thoughts"}
 
     assert (not strategy.pool_replayable) == (kind in refused)  # type: ignore[attr-defined]
     if kind in refused:
         with pytest.raises(ConfigError, match=kind):
-            replay(strategy, question(), empty)
+            check_replayable(strategy)

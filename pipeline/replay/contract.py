@@ -31,7 +31,7 @@ from pipeline.core.protocol import (
     Strategy,
 )
 from pipeline.core.seeds import question_seed
-from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay_phases
+from pipeline.replay.exact import Recorded, Recording, drive, replay_phases
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking
 
@@ -227,7 +227,7 @@ def replays_from_a_pool(strategy: Strategy, asked: Sequence[Question], answer: A
                 Recorded(address=request.address, digest=request.digest(), observation=seen)
                 for request, seen in zip(done.requests, done.completions, strict=True)
             ]
-        recordings[one.question_id] = Recording.of(RecordingKind.POOL, one, drawn)
+        recordings[one.question_id] = Recording.of(one, drawn)
     try:
         replay_phases(strategy, asked, lambda one, asks: recordings[one.question_id].find(asks))
     except ReplayMissError as error:

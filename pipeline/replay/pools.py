@@ -35,7 +35,7 @@ from pipeline.core.protocol import (
 from pipeline.records.questions import QUESTIONS_FILE, question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
-from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, drive
+from pipeline.replay.exact import Address, Recorded, Recording, drive
 from pipeline.replay.pool_rows import (
     POOL_TABLE,
     Digests,
@@ -164,7 +164,7 @@ class PoolQuestion:
 
     def recording(self) -> Recording:
         """What `pipeline.replay.exact` reads."""
-        return Recording.of(RecordingKind.POOL, self.question, (*self.rounds, *self.samples))
+        return Recording.of(self.question, (*self.rounds, *self.samples))
 
     def answers(self, digests: Digests) -> Callable[[Request], Observation]:
         """`Recording.find` of this question, with digests that are shared between settings."""

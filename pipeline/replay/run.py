@@ -25,7 +25,6 @@ from pipeline.records.trajectory import Row
 from pipeline.replay.exact import (
     Recorded,
     Recording,
-    RecordingKind,
     Replayed,
     replay_each,
 )
@@ -168,7 +167,7 @@ class _Journal:
             self._used[key] = 0
             self._rows += len(records)
         places = dict.fromkeys((record.address, record.digest) for record in records)
-        recording = Recording.of(RecordingKind.JOURNAL, question, records)
+        recording = Recording.of(question, records)
         return recording, {place: number for number, place in enumerate(places)}
 
 

@@ -32,7 +32,7 @@ from pipeline.replay.chain_arrays import (
     UNGRADED,
     WRONG,
 )
-from pipeline.replay.exact import RecordingKind, check_replayable
+from pipeline.replay.exact import check_replayable
 from pipeline.replay.judging import Judge, Setting, reads_chains
 from pipeline.replay.pools import CompletionPool, is_export
 from pipeline.results.column import HELD_OUT, TEST
@@ -91,7 +91,7 @@ def sweep(
         ConfigError: where a setting needs what a pool cannot give, before anything is replayed.
     """
     for label, strategy in settings:
-        check_replayable(strategy, RecordingKind.POOL)
+        check_replayable(strategy)
         deepest = depth_of(pool, strategy)
         if strategy.n > deepest:
             raise ConfigError(
