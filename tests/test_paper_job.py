@@ -29,7 +29,7 @@ POOL = "tests/data/pool"
 TABLES = (
     "main", "opponents", "ablation", "tau", "gamma", "controls",
 )  # fmt: skip
-FIGURES = ("accuracy_tokens", "convergence", "bounds", "p0")
+FIGURES = ("convergence", "bounds", "p0")
 LIVE = [{"kind": "budget_forcing", "num_ignore": 1}, "atom_of_thoughts", "mr_thinking", "dsc"]
 
 

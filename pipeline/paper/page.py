@@ -11,7 +11,6 @@ from pipeline.paper.aggregates import aggregate_rows, claim_rows
 from pipeline.paper.evaluation import AT_BEST, Evaluation
 from pipeline.paper.figures import (
     accuracy_figure,
-    accuracy_rows,
     bounds_figure,
     bounds_of,
     bounds_rows,
@@ -115,7 +114,6 @@ def build(
         yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
     yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
     rows: dict[str, Rows] = {
-        "accuracy_tokens": [row for g in groups for row in accuracy_rows(g.made)],
         "convergence": [
             row for g in groups if g.curve is not None for row in convergence_rows(g.made, g.curve)
         ],
