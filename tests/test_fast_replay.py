@@ -265,7 +265,7 @@ def test_missing_stop_flags_are_refused() -> None:
 
 def test_other_families_are_refused() -> None:
     """Samples are replayed by the state machine."""
-    match = "only chains that score every round are replayed as arrays, got esc"
+    match = "only chains that decide by their settings are replayed as arrays, got esc"
     with pytest.raises(ConfigError, match=match):
         FastReplay(chain_arrays(small_pool(0.5))).decide(EarlyStoppingSelfConsistency())
 
