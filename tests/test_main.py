@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from actors.controllers.grading import Grader
-from jobs import evaluate, export, features, paper, regrade, sweep, train
+from jobs import evaluate, export, paper, regrade, sweep
 from jobs.__main__ import MODULES, VERBS, main
 from jobs.trackers import TRACKERS
 from pipeline.export.formats import FORMATS
-from pipeline.predictors.features import POOLINGS
 from pipeline.replay.costs import UNITS
 
 ROOT = Path(__file__).parents[1]
@@ -53,8 +52,6 @@ def test_help_loads_no_heavy_package():
         (export, "to", FORMATS),
         (paper, "cost", UNITS),
         (regrade, "grader", Grader),
-        (features, "pooling", POOLINGS),
-        (train, "pooling", POOLINGS),
     ],
 )
 def test_choices_are_those_that_the_program_knows(verb, option, known):
