@@ -42,7 +42,7 @@ GROUPS = {
         "paper": "every table and figure of the paper from recorded pools",
     },
     "fit and train": {
-        "train": "train the predictors of p0, a, b and tokens",
+        "train": "train the predictors of p0, a and b",
         "features": "cache a run's backbone features, to use a predictor offline",
         "calibrate": "map a verifier's scores to probabilities of being right",
     },

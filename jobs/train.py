@@ -1,4 +1,4 @@
-"""Train predictors of p0, a, b and tokens for one backbone, from a pool of it.
+"""Train predictors of p0, a and b for one backbone, from a pool of it.
 
     python -m jobs.collect --config FILE --rounds 8 --samples 60   # on training questions
     python -m jobs.train --pool RUN --out predictors/mine

@@ -14,7 +14,7 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import PREDICTOR_VERSION, Averages, PredictorCard, save_predictor
-from pipeline.predictors.targets import Part, Target, in_part, mean_tokens, targets_of
+from pipeline.predictors.targets import Part, Target, in_part, targets_of
 from pipeline.replay.pools import CompletionPool
 from pipeline.store.storage import Folder
 from pipeline.theory.transitions import (
@@ -43,7 +43,7 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         {"benchmark": t.benchmark, "question_id": t.question_id, "text": t.text} for t in targets
     ]
     features = features_of(config, backbone, rows, arguments.pooling)
-    logger.info("fitting heads for p0, a, b and tokens on %d questions", len(training))
+    logger.info("fitting heads for p0, a and b on %d questions", len(training))
     fit = fit_heads(targets, features, seed=arguments.seed)
     origin = config.science.origin([target.text for target in training])
     card = PredictorCard(
@@ -55,7 +55,6 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         questions=fit.questions,
         answers=arguments.answers,
         averages=averages,
-        tokens_per_round=mean_tokens(training),
         fitted=fit.fitted,
         use=arguments.use,
         synthetic=pool.synthetic,
