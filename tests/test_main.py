@@ -165,7 +165,6 @@ def test_every_option_of_every_verb_has_a_text(capsys):
         ["forecast", "--run", "PILOT", "--rounds", "9" * 30],
         ["forecast", "--run", "PILOT", "--difference", "0"],
         ["forecast", "--run", "PILOT", "--price-million-tokens", "-3"],
-        ["compare", "RUN", "--n", "0"],
     ],
 )
 def test_a_number_that_cannot_be_is_refused_in_one_line(words, capsys):
