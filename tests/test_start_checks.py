@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from actors.engines import vllm_engine, vllm_setup
 from actors.engines.generator import GeneratorEngine
 from actors.engines.launch import QUESTION, REPLY
-from actors.engines.prompting import Tokenizing, within
+from actors.engines.prompting import Tokenizing
 from actors.engines.verifier import VerifierEngine
 from actors.routing.calls import GenerateCall, ScoreCall
 from pipeline.config.models import GeneratorModel, VerifierModel
@@ -23,7 +22,6 @@ from pipeline.core.protocol import Failure, Request
 
 POOL = PoolConfig(num_gpus=0).model_dump(mode="json")
 SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}x"
-LOOP = "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}"
 
 
 class LoadedError(Exception):
@@ -87,19 +85,6 @@ def test_a_template_with_a_fault_is_final(tmp_path: Any, template: str) -> None:
     path.write_text(template)
     with pytest.raises(ConfigError, match="the chat template must take turns of user, got: "):
         generator(USER, chat_template=str(path))
-
-
-def test_a_template_that_loops_is_ended(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the limit of time, by name; the thread goes on to the next prompt."""
-    path = tmp_path / "t.jinja"
-    path.write_text(LOOP)
-    monkeypatch.setattr("actors.engines.prompting.TEMPLATE_LIMIT_S", 0.3)
-    began = time.monotonic()
-    with pytest.raises(ConfigError, match=r"turns of user, got: it took over 0.3 s$"):
-        generator(USER, chat_template=str(path))
-
-    assert time.monotonic() - began < 10
-    assert within(5, lambda: "next") == "next"
 
 
 def test_a_template_that_cannot_be_read_is_final() -> None:

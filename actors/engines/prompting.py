@@ -2,16 +2,13 @@
 
 Needs a tokenizer and nothing else, so it serves any generator that takes token ids. Tokenizers are
 not thread-safe, so each thread has its own. Long prompts have a second thread: they take seconds,
-for which short ones and replies must not wait. Chat templates are code of strangers: they are
-rendered within a limit of time, and refused by name.
+for which short ones and replies must not wait. What a chat template raises is told by name.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
@@ -25,7 +22,6 @@ from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
 
 R = TypeVar("R")
-TEMPLATE_LIMIT_S = 30.0
 
 
 def rendered(tokenizer: Any, turns: Sequence[Mapping[str, str]], **variables: Any) -> str:
@@ -35,47 +31,12 @@ def rendered(tokenizer: Any, turns: Sequence[Mapping[str, str]], **variables: An
         ValueError: what the template says or does wrong, and for which turns.
     """
     try:
-        text: str = within(
-            TEMPLATE_LIMIT_S,
-            lambda: tokenizer.apply_chat_template(list(turns), tokenize=False, **variables),
-        )
+        text: str = tokenizer.apply_chat_template(list(turns), tokenize=False, **variables)
     except Exception as error:
         roles = ", ".join(turn["role"] for turn in turns)
         why = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"the chat template must take turns of {roles}, got: {why}") from error
     return text
-
-
-class _TooLongError(BaseException):
-    """Raised inside what takes too long; no ``except Exception`` there may stop it."""
-
-
-def within(seconds: float, call: Callable[[], R]) -> R:
-    """What `call` returns; Python code that takes longer is interrupted.
-
-    Raises:
-        TimeoutError: where it was.
-    """
-    thread, lock, over = threading.get_ident(), threading.Lock(), False
-
-    def interrupt() -> None:
-        with lock:
-            if not over:
-                raised = ctypes.py_object(_TooLongError)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        try:
-            return call()
-        finally:
-            with lock:
-                over = True
-            timer.cancel()
-    except _TooLongError:
-        raise TimeoutError(f"it took over {seconds:g} s") from None
 
 
 LONG = 50_000
