@@ -4,9 +4,9 @@
     python -m jobs.sweep --pool TEST --config FILE      # with calibration: calibration.json
 
 Reads a pool (a run of ``jobs.collect``, or its export) and fits a map from score to the share of
-graded completions of that score which are right (isotonic regression). Prints how far the raw
-scores are off and how far the mapped ones, fitted on one half of the questions and judged on the
-other. The file holds the map fitted on all questions; give it as
+graded completions of that score which are right: isotonic, or Platt's logistic curve. Prints how
+far the raw scores are off and how far the mapped ones, fitted on one half of the questions and
+judged on the other. The file holds the map fitted on all questions; give it as
 ``calibration: FILE`` to ``markovscale_t``, ``markovscale_star`` or ``markovscale_0`` for questions
 other than the pool's. Exits with 0, or with 2 for input that does not fit.
 """
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     pool = read_pool(arguments.pool)
     scores, right, questions = graded_scores(pool)
     try:
-        judged = calibrate(scores, right, questions, seed=arguments.seed)
+        before, after = calibrate(scores, right, questions, seed=arguments.seed)
     except ValueError as error:  # such as: of one question
         raise DataError(str(error)) from error
     name = posixpath.basename(pool.address.rstrip("/"))
@@ -73,15 +73,15 @@ def main(argv: list[str] | None = None) -> int:
                 "brier": r.brier,
                 "auc": None if math.isnan(r.auc) else r.auc,  # nan is no JSON
             }
-            for when, r in (("before", judged.before), ("after", judged.after))
+            for when, r in (("before", before), ("after", after))
         },
     }
     folder.write_json(file, values)
     print(
         f"{len(scores):,} graded scores of {len(set(questions)):,} questions of {name}; on "
-        f"held-out questions the expected calibration error goes from {judged.before.ece:.3f} to "
-        f"{judged.after.ece:.3f}, the Brier score from {judged.before.brier:.3f} to "
-        f"{judged.after.brier:.3f}: {arguments.out}"
+        f"held-out questions the expected calibration error goes from {before.ece:.3f} to "
+        f"{after.ece:.3f}, the Brier score from {before.brier:.3f} to {after.brier:.3f}: "
+        f"{arguments.out}"
     )
     return 0
 

@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--tracker",
         choices=("wandb", "mlflow"),
-        help="also tell an experiment tracker: configuration, progress, accuracies, report",
+        help="also send configuration, progress and accuracies to an experiment tracker",
     )
     options.add_argument(
         "--strategy",

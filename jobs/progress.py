@@ -12,12 +12,9 @@ from rich.progress import Progress as Bar
 
 from pipeline.planning.run_caps import standing
 from pipeline.report import words
+from pipeline.report.run_progress import seconds_left
 
 logger = logging.getLogger(__name__)
-
-_LEAST_SHARE = 0.05
-"""Of a phase's chains that must be done before a time left is told."""
-
 
 T = TypeVar("T")
 
@@ -84,7 +81,9 @@ class Progress:
                 f"{tokens / span:.0f} tokens/s{caps}"
             )
             return
-        told = f"{done:,} of {chains:,} chains, {tokens / span:,.0f} tokens/s{_left(row)}{caps}"
+        seconds = seconds_left(row)
+        left = "" if seconds is None else f", at most about {words.duration(seconds)} left"
+        told = f"{done:,} of {chains:,} chains, {tokens / span:,.0f} tokens/s{left}{caps}"
         if done >= chains and row["phase"] + 1 < self._phases:
             told = f"{chains:,} chains done, counting what the next phase needs"
         self._bar.update(self._task, description=phase, completed=done, total=chains, told=told)
@@ -93,14 +92,6 @@ class Progress:
         """Leave the terminal clean."""
         if self._bar is not None:
             self._bar.stop()
-
-
-def _left(row: dict[str, Any]) -> str:
-    """The time left of a phase at the mean speed of its chains so far; they start longest first."""
-    done, chains = row["chains_stopped"], row["chains"]
-    if not chains or done < max(1, _LEAST_SHARE * chains) or done >= chains:
-        return ""
-    return f", at most about {words.duration(row['phase_seconds'] * (chains - done) / done)} left"
 
 
 def _stops(stops: dict[str, int]) -> str:

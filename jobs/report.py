@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from pipeline.report.page import Report, write_report
+    from pipeline.report.page import report_page
     from pipeline.report.run_data import read_runs
     from pipeline.store.storage import Folder
 
@@ -53,13 +53,13 @@ def main(argv: list[str] | None = None) -> int:
     out = arguments.out or _default_out(arguments.runs)
     folder = Folder(posixpath.dirname(out) or ".")
     folder.prepare(posixpath.basename(out))
-    report = Report(
-        runs=runs,
+    page = report_page(
+        runs,
         price_per_million=arguments.price_per_million,
         most_questions=arguments.questions,
-    )
-    size = write_report(report, folder, posixpath.basename(out))
-    print(f"report: {out} ({size / 1e6:.1f} MB)")
+    ).encode()
+    folder.write(posixpath.basename(out), page)
+    print(f"report: {out} ({len(page) / 1e6:.1f} MB)")
     return 0
 
 

@@ -9,7 +9,7 @@ from pipeline.planning.run_caps import Capped
 from pipeline.records.run_dir import RunDir
 from pipeline.report.run_data import read_run
 from pipeline.report.summary import SUMMARY_VERSION, chain_fits, summarise, summed
-from pipeline.report.usage import endpoint_usage, judge_usage, ledger, pool_report
+from pipeline.report.usage import endpoint_usage, judge_usage, pool_report
 
 
 def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
         capped: the cap that ended the newest attempt, where one did.
     """
     found = read_run(run.address, summed)
-    runtime, metrics, attempts = found.config.runtime, found.metrics, len(found.attempts)
+    runtime = found.config.runtime
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,
@@ -28,14 +28,13 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
         "questions": len(found.questions),
         "chains": found.chains,
         "chains_done": found.chains_done,
-        "attempts": attempts,
+        "attempts": len(found.attempts),
         "capped": capped and {**asdict(capped), "attempt": run.newest().number},
         "not_run": [each.as_dict() for each in found.not_run],
         "warnings": list(found.warnings),
         "strategies": summarise(found.cells, runtime.prices()),
         "chain_fits": chain_fits(found.cells),
-        "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),
-        "pools": pool_report(metrics),
+        "pools": pool_report(found.metrics),
     }
     endpoint = runtime.generator.endpoint
     if endpoint is not None:
@@ -45,8 +44,3 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
         summary["judge_usage"] = judge_usage(run.journal, judge.usd_per_million)
     run.folder.write_json("summary.json", summary)
     return summary
-
-
-def _with_engines(run: RunDir) -> int:
-    """Attempts that had something to do and started engines; 0 where no attempt noted that."""
-    return len(run.folder.child("environment").names())

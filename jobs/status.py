@@ -17,7 +17,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +32,8 @@ if TYPE_CHECKING:
     from pipeline.report.run_data import RunData
     from pipeline.report.run_progress import RunProgress
 
-_WIDE = 100  # columns of a terminal
 _LONGEST_S = 86_400.0
 _STALE_S = 120.0  # counters are written once a minute at least
-_PRESSURE: dict[str, str] = {
-    "clear": "no queue in the engines",
-    "soft": "requests wait in the engines",
-    "hard": "engines preempted requests for want of KV cache",
-}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -138,19 +132,26 @@ def _state(run: RunData, progress: RunProgress, now: float) -> str:
 
 
 def _facts(run: RunData, progress: RunProgress, state: str) -> dict[str, Any]:
-    """What a script reads: the fields of `RunProgress`, rates and times in seconds."""
+    """What a script reads: the fields of `RunProgress`, rates and times in seconds, and
+    ``strategies`` as in summary.json."""
+    from pipeline.report.summary import summarise
+
     facts = {"run": run.run_id, "synthetic": run.synthetic, "state": state, **asdict(progress)}
-    going = state == "running"
-    return {**facts, "seconds_left": progress.seconds_left if going else None}
+    going = state in ("running", "done")
+    strategies = summarise(run.cells)
+    return {**facts, **({} if going else {"seconds_left": None}), "strategies": strategies}
 
 
 def _print(console: Console, run: RunData, progress: RunProgress, state: str, now: float) -> None:
-    if run.synthetic:
-        console.print("SYNTHETIC: scripted engines answer, no model does")
+    from jobs.tables import print_strategies
+    from pipeline.report.summary import summarise
+
     for text in _lines(run, progress, state, now):
         console.print(text, soft_wrap=True)
-    for table in _tables(progress, console.width):
-        console.print(table)
+    if run.cells:
+        print_strategies(summarise(run.cells), synthetic=run.synthetic)
+    if progress.done < progress.asked:
+        console.print("accuracies are of the chains done so far; short chains end first")
 
 
 def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[str]:
@@ -180,61 +181,19 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
         return [*lines, "done" if state == "done" else f"stopped; resume with {resume}"]
     if progress.told_at is None:
         return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
-    rates = "speed not known yet"
-    if progress.rounds_per_s is not None and progress.tokens_per_s is not None:
-        rates = (
-            f"{progress.rounds_per_s:.1f} rounds/s, {words.count(progress.tokens_per_s)} tokens/s"
-        )
-    lines.append(f"{progress.rounds:,} rounds drawn, {rates}")
-    if progress.cap is not None:
-        engines = "" if progress.pressure is None else f": {_PRESSURE[progress.pressure]}"
-        lines.append(f"at most {progress.cap:,} chains at work{engines}")
+    speed = progress.tokens_per_s
+    rate = "speed not known yet" if speed is None else f"{words.count(speed)} tokens/s"
+    lines.append(f"{progress.rounds:,} rounds drawn, {rate}")
     if state == "silent":
-        come = f"about {words.count(progress.rounds_to_come)} rounds still to come"
         silent = words.duration(now - progress.told_at)
         return [
             *lines,
-            f"no news for {silent}, {come}: the run was killed, unless it is draining or between "
-            f"phases; resume with {resume}",
+            f"no news for {silent}: the run was killed, unless it is draining or between phases; "
+            f"resume with {resume}",
         ]
-    return [*lines, _left(progress)]
-
-
-def _left(progress: RunProgress) -> str:
-    from pipeline.report import words
-
-    come = f"about {words.count(progress.rounds_to_come)} rounds still to come"
-    if progress.seconds_left is None:
-        return f"time left not known: {come}"
-    return (
-        f"about {words.duration(progress.seconds_left)} left at this speed: {come} by the chains' "
-        f"own forecast"
-    )
-
-
-def _tables(progress: RunProgress, width: int) -> Iterator[Table]:
-    """One a benchmark; names and accuracies are whole, mean rounds stand where there is room."""
-    from jobs.tables import text_table
-    from pipeline.report import words
-
-    so_far = "" if progress.done == progress.asked else ", so far (short chains end first)"
-    wide = width >= _WIDE
-    for benchmark in dict.fromkeys(strategy.benchmark for strategy in progress.strategies):
-        rows = [
-            (
-                strategy.label,
-                f"{strategy.done:,} of {strategy.asked:,}",
-                words.percent_with(strategy.accuracy),
-                strategy.rule,
-                ", ".join(f"{why} {number:,}" for why, number in sorted(strategy.stops.items())),
-                *([words.decimal(strategy.mean_rounds, 2)] if wide else []),
-            )
-            for strategy in progress.strategies
-            if strategy.benchmark == benchmark
-        ]
-        header = ("strategy", "done", "accuracy\n[95 %]", "answer by", "stopped",
-                  *(["rounds\na chain"] if wide else []))  # fmt: skip
-        yield text_table(f"{benchmark}{so_far}", header, rows, left=(0, 3, 4), whole=range(4))
+    left = progress.seconds_left
+    known = "not known yet" if left is None else f"at most about {words.duration(left)}"
+    return [*lines, f"time left of this phase: {known}"]
 
 
 if __name__ == "__main__":

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +15,7 @@ from pipeline.answers.answer_rules import RULES, AnswerRule, rule_named
 from pipeline.planning.run_caps import Capped
 from pipeline.report import words
 from pipeline.report.run_warnings import NotRun, capped_words
-from pipeline.report.usage import judge_words, ledger_words, pool_words, usage_words
+from pipeline.report.usage import judge_words, pool_words, usage_words
 from pipeline.results.column import fields_words, varied
 
 if TYPE_CHECKING:
@@ -27,9 +24,8 @@ if TYPE_CHECKING:
     from pipeline.replay.costs import Cost
     from pipeline.replay.sweep import SweepResult
 
-_UNBOUND = 10_000
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
-"""Rules that are always shown; others only where they are a strategy's own, or a user's."""
+"""Rules that a sweep always shows; others only where they are a strategy's own, or a user's."""
 _CHOSEN = {None: "", "held_out": "other half", "test": "these questions (too good)"}
 _MARKED = "* the rule that defines the strategy's answer"
 
@@ -89,9 +85,8 @@ def print_summary(summary: Row, address: str, *, verbose: bool = False) -> None:
     console.print("all rules are in summary.json")
     for fit in summary["chain_fits"]:
         console.print(_chain(fit), soft_wrap=True)
-    used = summary.get("usage")
-    said = ledger_words(summary["ledger"]) if used is None else usage_words(used)
-    console.print(said, soft_wrap=True, highlight=False)
+    if (used := summary.get("usage")) is not None:
+        console.print(usage_words(used), soft_wrap=True, highlight=False)
     if (judged := summary.get("judge_usage")) is not None:
         console.print(judge_words(judged), soft_wrap=True, highlight=False)
     if verbose and summary["pools"] is not None:
@@ -109,12 +104,43 @@ def print_strategies(entries: Sequence[Row], *, synthetic: bool) -> None:
     if synthetic:
         print_synthetic(console, "these figures")
     for benchmark in dict.fromkeys(entry["benchmark"] for entry in entries):
-        of_benchmark = [e for e in entries if e["benchmark"] == benchmark]
-        table, dropped = _fitting(benchmark, of_benchmark, console)
-        console.print(table)
-        if dropped:
-            console.print(f"not shown for want of width: {'; '.join(dropped)}")
+        own = [entry for entry in entries if entry["benchmark"] == benchmark]
+        console.print(_strategies(benchmark, own))
     console.print(_MARKED)
+
+
+def _strategies(benchmark: str, entries: Sequence[Row]) -> Table:
+    """Accuracy by the rules that define the answers, and users' own; the bill of each strategy."""
+    headlines = {entry["headline_rule"] for entry in entries}
+    rules = [
+        rule
+        for rule in dict.fromkeys(name for entry in entries for name in entry["accuracy"])
+        if (rule in headlines or rule not in RULES)
+        and any(entry["accuracy"].get(rule) for entry in entries)
+    ]
+    priced = any("usd" in entry for entry in entries)
+    left = any(entry.get("not_run") for entry in entries)
+    header = (
+        *("strategy", "N", *(f"accuracy, {rule}\n[95 % interval]" for rule in rules)),
+        *("tokens a\nquestion", "tokens saved\nagainst MR", "failed"),
+        *(["USD"] if priced else []),
+        *(["not run"] if left else []),
+    )
+    rows = [
+        (
+            entry["strategy"],
+            str(entry["n"]),
+            *(_accuracy(entry, rule) for rule in rules),
+            f"{entry['tokens_per_question']:,.0f}",
+            "-" if entry["tokens_saved"] is None else f"{entry['tokens_saved']:z.1%}",
+            str(entry["failed"]),
+            *([f"{entry.get('usd', 0):,.4g}"] if priced else []),
+            *([f"{entry['not_run']:,}"] if left else []),
+        )
+        for entry in entries
+    ]
+    title = f"{benchmark}: {entries[0]['questions']} questions"
+    return text_table(title, header, rows, fold=True)
 
 
 def _chain(fit: Row) -> str:
@@ -132,85 +158,7 @@ def _chain(fit: Row) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Column:
-    title: str
-    cell: Callable[[Row], str]
-    drop: int = 0
-    """The higher, the earlier it gives way where the terminal is narrow; 0 never does."""
-    right: bool = True
-
-
-def _fitting(benchmark: str, entries: list[Row], console: Console) -> tuple[Table, list[str]]:
-    """The table with as many columns as the console is wide enough for, and what was left out.
-
-    The name of a strategy and its accuracy by its own rule always stand there in full.
-    """
-    columns = _columns(entries)
-    dropped: list[str] = []
-    while True:
-        table = _table(benchmark, entries, columns)
-        needed = Measurement.get(console, console.options.update(width=_UNBOUND), table).maximum
-        most = max(columns, key=lambda column: column.drop)
-        if needed <= console.width or not most.drop:
-            return table, dropped
-        columns.remove(most)
-        dropped.append(most.title.partition("\n")[0])
-
-
-def _columns(entries: list[Row]) -> list[_Column]:
-    headlines = {entry["headline_rule"] for entry in entries}
-    rules = [
-        rule
-        for rule in dict.fromkeys(name for entry in entries for name in entry["accuracy"])
-        if (rule in _SHOWN or rule in headlines or rule not in RULES)
-        and any(entry["accuracy"].get(rule) for entry in entries)
-    ]
-    found = [
-        _Column("strategy", lambda entry: entry["strategy"], right=False),
-        _Column("N", lambda entry: str(entry["n"]), drop=3),
-    ]
-    found += [
-        _Column(
-            f"accuracy, {rule}\n[95 % interval]",
-            partial(_accuracy, rule=rule),
-            drop=0 if rule in headlines else 2,
-        )
-        for rule in rules
-    ]
-    failed = any(entry["failed"] for entry in entries)
-    found += [
-        _Column("completions", lambda entry: f"{entry['completions']:,}", drop=6),
-        _Column("tokens a\nquestion", lambda entry: f"{entry['tokens_per_question']:,.0f}"),
-        _Column("tokens saved\nagainst MR", _saved, drop=1),
-        _Column("failed", lambda entry: str(entry["failed"]), drop=1 if failed else 5),
-    ]
-    if any("usd" in entry for entry in entries):
-        found.append(_Column("USD", lambda entry: f"{entry.get('usd', 0):,.4g}", drop=2))
-    if any(entry.get("not_run") for entry in entries):
-        found.append(_Column("not run", lambda entry: f"{entry['not_run']:,}", drop=1))
-    sources = _Column(
-        "p0 from", lambda entry: ", ".join(entry["p0_sources"]) or "-", drop=7, right=False
-    )
-    return [*found, sources]
-
-
-def _table(benchmark: str, entries: list[Row], columns: list[_Column]) -> Table:
-    return text_table(
-        f"{benchmark}: {entries[0]['questions']} questions",
-        [column.title for column in columns],
-        [[column.cell(entry) for column in columns] for entry in entries],
-        left=[place for place, column in enumerate(columns) if not column.right],
-        fold=True,
-    )
-
-
-def _saved(entry: Row) -> str:
-    saved = entry["tokens_saved"]
-    return "-" if saved is None else f"{saved:z.1%}"  # no minus before a zero
-
-
-def _accuracy(entry: Row, *, rule: str) -> str:
+def _accuracy(entry: Row, rule: str) -> str:
     value = entry["accuracy"].get(rule)
     if value is None or value["accuracy"] is None:
         return "-"
@@ -238,6 +186,9 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
     ]
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         own = [row for row in rows if row["benchmark"] == benchmark]
+        chains = max(row["chains"] for row in own)
+        together = {"majority": f"maj@{chains}", "any_right": f"pass@{chains}"}
+        together = together if chains > 1 else {}
         lines = [
             (
                 row["strategy"],
@@ -245,14 +196,14 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
                 _settings(row, own),
                 _CHOSEN.get(row["chosen_on"], row["chosen_on"]),
                 row["answer_rule"] + (" *" if row["headline"] else ""),
-                _interval(row, "accuracy"),
+                *(_interval(row, name) for name in ("accuracy", *together)),
                 f"{row['tokens_per_question']:,.0f}",
                 f"{row['completions_per_question']:.2f}",
             )
             for row in _lines(own, choose)
         ]
         header = ("strategy", "N", "settings", "chosen on", "answer rule",
-                  "accuracy [95 % interval]", "tokens a question",
+                  "accuracy [95 % interval]", *together.values(), "tokens a question",
                   "completions")  # fmt: skip
         questions = max(row["questions"] for row in own)
         title = f"{benchmark}: {questions} questions"

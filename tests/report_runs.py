@@ -213,6 +213,7 @@ def metric_rows(outcomes: Sequence[Row], strategies: Sequence[Any]) -> list[Row]
                 "attempt": 1,
                 "phase": 0,
                 "chains": len(outcomes),
+                "chains_stopped": len(part),
                 "phase_seconds": 10.0 * tick,
                 "engines": {
                     "generator": [
@@ -223,6 +224,7 @@ def metric_rows(outcomes: Sequence[Row], strategies: Sequence[Any]) -> list[Row]
                             "up_s": 10.0 * tick,
                             "busy_s": 9.0 * tick,
                             "slot_s": 7.0 * tick,
+                            "request_s": 40.0 * tick,
                         }
                     ],
                     "verifier": [
@@ -233,6 +235,7 @@ def metric_rows(outcomes: Sequence[Row], strategies: Sequence[Any]) -> list[Row]
                             "up_s": 10.0 * tick,
                             "busy_s": 4.0 * tick,
                             "slot_s": 2.0 * tick,
+                            "request_s": 2.0 * tick,
                         }
                     ],
                 },

@@ -30,9 +30,10 @@ class Pools:
         """As `StatsPoller.latest`."""
         return {"generator": self.generator, "verifier": self.verifier}
 
-    def totals(self) -> dict[str, Any]:
-        """As `StatsPoller.totals`."""
-        return {"preemptions": sum(stats.preemptions for stats in self.generator)}
+    @property
+    def preemptions(self) -> int:
+        """As `StatsPoller.preemptions`."""
+        return sum(stats.preemptions for stats in self.generator)
 
     def say(self, number: int = 0, **figures: Any) -> None:
         """One generator tells something else from now on."""
@@ -177,8 +178,7 @@ def test_the_account_is_asked_every_few_seconds_and_counts_preemptions_of_the_de
         if account._asking is not None:
             account._asking.exception()
         account.look()
-        preemptions: int = account.totals()["preemptions"]
-        return preemptions
+        return account.preemptions
 
     first = [look() for _ in range(5)]
     gone = engines.pools.generator.pop()

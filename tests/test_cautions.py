@@ -17,7 +17,7 @@ from jobs.tables import print_summary
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.records.run_dir import RunDir
-from pipeline.report.page import Report, report_page
+from pipeline.report.page import report_page
 from pipeline.report.run_data import read_run
 from pipeline.report.run_warnings import warnings_of
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
@@ -72,7 +72,7 @@ def test_a_misread_benchmark_is_told_at_the_start_in_the_summary_and_in_the_repo
         run = opened(config_file(tmp_path, rows, **source))
     summary = write_summary(run)
     print_summary(summary, run.address)
-    page = report_page(Report(runs=[read_run(run.address)]))
+    page = report_page([read_run(run.address)])
 
     assert says in caplog.text
     assert says in summary["warnings"][0]

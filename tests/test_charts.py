@@ -32,10 +32,6 @@ STOPS = [
     for n in (1, 2)
     for reason in ("gated", "budget")
 ]
-BINS = [
-    {"predicted": 0.25, "right": 0.2, "low": 0.1, "high": 0.3, "n": 7, "from": 0.0, "to": 0.5},
-    {"predicted": 0.75, "right": 0.8, "low": 0.6, "high": 0.9, "n": 9, "from": 0.5, "to": 1.0},
-]
 PARTS = {"of": "completions", "value": "questions", "part": "reason", "parts": ["gated", "budget"]}
 
 KINDS: dict[str, Callable[[], Any]] = {
@@ -46,10 +42,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "rounds": lambda: charts.accuracy_by_round(ROUNDS, limits=LIMITS),
     "intervals": lambda: charts.intervals([{"name": p["series"], **p} for p in POINTS], LIMITS),
     "bars": lambda: charts.bars(STOPS, **PARTS),
-    "reliability": lambda: charts.reliability(BINS),
     "lines": lambda: charts.lines(LINES, x="tau", y="accuracy", percent=True, band=True, log=True),
     "steps": lambda: charts.lines(LINES, x="seconds", y="tokens", step=True),
-    "chain": charts.chain,
 }
 
 
@@ -57,9 +51,6 @@ KINDS: dict[str, Callable[[], Any]] = {
 def test_every_kind_is_drawn(kind: str) -> None:
     """The specification is valid against the schema of Vega-Lite, and becomes a drawing."""
     chart = KINDS[kind]().to_dict(validate=True)
-    if kind == "chain":
-        row = {"round": 0, "score": 0.5, "belief": 0.6, "tau": 0.9, "verdict": "right"}
-        chart["datasets"] = {"rounds": [row]}
 
     drawn = vl_convert.vegalite_to_svg(chart)
     assert "mark-symbol" in drawn or "mark-rect" in drawn
@@ -82,12 +73,3 @@ def test_an_axis_of_tokens_is_logarithmic_where_they_differ_much() -> None:
     assert far["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
     assert "type" not in near.to_dict()["layer"][0]["encoding"]["x"]["scale"]
     assert all(row["tokens_low"] > 0 for row in far["layer"][-1]["data"]["values"])
-
-
-def test_long_lines_are_thinned() -> None:
-    """A day of counters is drawn with as many points as a screen shows, means of neighbours."""
-    rows = [{"series": "a", "x": i, "y": float(i % 2)} for i in range(5_000)]
-    drawn = charts.lines(rows, x="seconds", y="chains").to_dict()["data"]["values"]
-
-    assert 500 < len(drawn) <= 600
-    assert sum(row["y"] for row in drawn) / len(drawn) == pytest.approx(0.5, abs=0.01)

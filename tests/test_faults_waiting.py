@@ -15,10 +15,9 @@ from actors.driver.driver import Attempt
 from actors.driver.metric_rows import MetricRows
 from actors.driver.signals import RunInterruptedError
 from actors.engines.engine_stats import Meter
-from jobs.results import write_summary
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import PhaseStats
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.run_dir import RunDir
 from pipeline.store.storage import Folder
 from tests.attempts import attempt, config_of, new_run, outcomes_of
 from tests.live import Engines
@@ -50,14 +49,12 @@ class Account:
                 up_s=m.up_s + 10 * dice.random(),
                 busy_s=m.busy_s + 10 * dice.random(),
                 slot_s=m.slot_s + 10 * dice.random(),
+                request_s=m.request_s + 2_560 * dice.random(),
                 steps=m.steps + dice.randrange(400),
             )
             for m in self._meters
         ]
         return {"generator": self._meters, "verifier": []}
-
-    def totals(self):
-        return {"completion_tokens": sum(m.completion_tokens for m in self._meters), "lives": 1}
 
 
 class Nothing:
@@ -95,9 +92,6 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     assert len(kept) < 2 * minutes
     assert [row["attempt"] for row in told] == [0] + [1] * 6 * minutes
     assert [row["rounds"] for row in told[1:]] == list(range(6 * minutes))
-    assert told[-1]["engines_say"]["completion_tokens"] == sum(
-        stats["completion_tokens"] for stats in told[-1]["engines"]["generator"]
-    )
 
 
 # -- the driver -----------------------------------------------------------------------------------
@@ -143,22 +137,6 @@ async def test_trouble_with_storage_is_told_while_it_lasts(tmp_path):
 
     assert told.startswith("journal segment of 1 rows not written: ")
     assert journal.trouble is None
-
-
-async def test_a_resume_with_nothing_to_do_blames_no_engine(tmp_path):
-    """It starts none: the ledger of the attempts that did stays exact."""
-    config = config_of(tmp_path)
-    run = new_run(config)
-    await attempt(run, Engines())
-    tokens = sum(row["completion_tokens"] for row in rows_of(run.outcomes()))
-    says = {"completion_tokens": tokens, "aborted_tokens": 0, "preemptions": 0, "lives": 1}
-    says |= {"deaths": 0, "seen_to_the_end": True}
-    run.write_metrics([{"attempt": 1, "engines_say": says}])
-    run.folder.child("environment").write_json("attempt-1.json", {})
-    run.resume(config)
-    ledger = write_summary(run)["ledger"]
-
-    assert (ledger["exact"], ledger["unjournaled_completion_tokens"]) == (True, 0)
 
 
 def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Engines' tokens against the journal's."""
+"""Tokens that a journal holds, and how busy the engines were."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.journal import journaled_tokens
 from pipeline.records.segments import Epoch, listed, write_segment
 from pipeline.records.trajectory import row_of
-from pipeline.report.usage import ledger, pool_report
+from pipeline.report.usage import pool_report
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
 from tests.generators import first_requests
@@ -45,11 +45,6 @@ def journal(tmp_path):
     return Folder(str(tmp_path))
 
 
-def said(attempt=1, tokens=100, *, lives=1, deaths=0, whole=True):
-    words = {"completion_tokens": tokens, "aborted_tokens": 0, "lives": lives, "deaths": deaths}
-    return {"attempt": attempt, "engines_say": {**words, "seen_to_the_end": whole}}
-
-
 def test_everything_in_the_journal_is_counted_once(journal):
     """Failures, lost tries, the judge and rows that do not count are in; a torn segment is not."""
     write_segment(journal, life(1), 0, [row(6, wasted=3, judge=4)])
@@ -72,19 +67,6 @@ def test_late_rows_and_failures_that_were_tried_again_are_discarded(journal):
     assert read.table["completion_tokens"].to_pylist() == [9]
     assert sorted(read.discarded["completion_tokens"].to_pylist()) == [5, 7]
     assert read.names == [n for n in journal.names() if not n.startswith(f"{life(1).name}-000001")]
-
-
-def test_the_difference_is_given_where_engines_said_the_last(journal):
-    """Made less journaled is what was lost; otherwise there is no difference to give."""
-    write_segment(journal, life(1), 0, [row(90)])
-    exact = ledger([said(tokens=40, whole=False), said(tokens=100)], 1, journal)
-    died = ledger([said(deaths=1)], 1, journal)
-    silent = ledger([said(lives=0), {"attempt": 1}], 1, journal)
-    killed = ledger([said(tokens=95)], 2, journal)
-
-    assert (exact["unjournaled_completion_tokens"], exact["exact"]) == (10, True)
-    assert [e["unjournaled_completion_tokens"] for e in (died, silent, killed)] == [None] * 3
-    assert silent["engine_completion_tokens"] is None
 
 
 def stats(replica: str = "g0", *, up: float, slot: float, **fields: Any) -> dict[str, Any]:

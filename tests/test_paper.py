@@ -114,7 +114,7 @@ def test_nothing_of_a_half_chooses_its_settings(half: int) -> None:
 
     questions = tuple(other(q, h) for q, h in zip(pool().questions, half_Q, strict=True))
     again = evaluated(replace(pool(), questions=questions))
-    for candidates in ("stars", "heuristics", "rules"):
+    for candidates in ("stars", "heuristics", "gamma_grid", "rules"):
         before = made().replays.on_other_half(getattr(made(), candidates)(N)).picked[half]
         after = again.replays.on_other_half(getattr(again, candidates)(N)).picked[half]
         assert before == after
@@ -123,7 +123,7 @@ def test_nothing_of_a_half_chooses_its_settings(half: int) -> None:
 @pytest.mark.parametrize("kind", ["markovscale_t", "markovscale_star", "markovscale_0"])
 def test_a_chosen_number_is_the_state_machines(kind: str) -> None:
     """Each half's verdicts and tokens are what exact replay gives the setting that was picked."""
-    choice = controls.made_choice(made(), kind, N)
+    choice = controls.made_choice(made(), made().replays, kind, N)
     found = made().get(kind, N)
     assert found is not None
     for half, (strategy, rule) in enumerate(choice.picked):
@@ -205,7 +205,7 @@ def test_random_stopping_is_the_exact_mean_over_deals() -> None:
     """The mean over every pair of a question and a stop, each stop as often as it came."""
     for kind in controls.OURS:
         dealt = controls.random_stopping(made(), kind, N)
-        drawn = made().replays.drawn(controls.made_choice(made(), kind, N))
+        drawn = made().replays.drawn(controls.made_choice(made(), made().replays, kind, N))
         chains = made().replays.chains
         position_QT = chains.position_QD[AnswerRule.PRM_ARGMAX][:, 1:].astype(int)
         right_QT = np.take_along_axis(chains.verdict_QT, position_QT, axis=1) == RIGHT
@@ -226,6 +226,20 @@ def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:
         assert oracle.tokens_Q[place] == sum(spent[: right.index(True) + 1 if any(right) else N])
         hits = question.sample_verdicts.count("right")
         assert passed.right_Q[place] == pass_at_k(len(question.sample_verdicts), hits, N)
+
+
+def test_calibrated_scores_are_fitted_on_the_other_half() -> None:
+    """Mapped scores of a half do not change with its verdicts, and keep the order of scores."""
+    mapped = made().replays.with_calibrated_scores()
+    scores = mapped._fast["judged"][0].chains.score_QT
+    raw = made().replays.chains.score_QT
+    for half in (0, 1):
+        mine = made().believed.half_Q == half
+        order = np.argsort(raw[mine].ravel())
+        assert np.all(np.diff(scores[mine].ravel()[order]) >= 0)
+    assert made().replays.chains.score_QT is raw
+    shares = scores[made().replays.chains.verdict_QT == 0].mean()
+    assert shares > scores[made().replays.chains.verdict_QT == 1].mean()
 
 
 RIGHTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40)

@@ -14,7 +14,7 @@ import pytest
 from jobs import report as job
 from jobs import show
 from pipeline.core.protocol import Failure, Observation, Question, Request
-from pipeline.report.page import Report, report_page
+from pipeline.report.page import report_page
 from pipeline.report.run_data import RunData, read_run, read_runs
 from pipeline.report.run_progress import progress_of
 from tests.report_runs import (
@@ -72,7 +72,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 @pytest.fixture(scope="module")
 def page(run: RunData) -> str:
     """The report of that run."""
-    return report_page(Report(runs=[run], price_per_million=0.5))
+    return report_page([run], price_per_million=0.5)
 
 
 def test_the_page_is_whole_and_asks_nothing_of_the_network(page: str) -> None:
@@ -131,7 +131,7 @@ def test_one_question_is_printed_as_the_report_shows_it(
 
 def test_the_same_run_gives_the_same_report(run: RunData, page: str) -> None:
     """Nothing in a report depends on chance or on the clock."""
-    assert report_page(Report(runs=[run], price_per_million=0.5)) == page
+    assert report_page([run], price_per_million=0.5) == page
 
 
 def test_a_large_run_holds_as_many_chains_as_asked(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_partial_run_says_so(tmp_path: Path) -> None:
     """A run that is not done is reported as far as it went, without chains where there are none."""
     config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
     write_run(config, "part", question_rows(20, ["made-up"]), done=10, metrics=False)
-    page = report_page(Report(runs=[read_run(str(tmp_path / "part"))]))
+    page = report_page([read_run(str(tmp_path / "part"))])
 
     assert "Partial: 10 of 40 chains of part are done." in page
     assert "No outcome yet: mr_thinking on made-up." in page
@@ -195,7 +195,7 @@ def test_a_run_that_drew_nothing_has_a_report(tmp_path: Path) -> None:
     """Every first request failed: there are failures to show, and no tokens to draw against."""
     config = made_up_config(tmp_path, strategies=["base", "mr_thinking", "best_of_n"])
     run = write_run(config, "dead", question_rows(3, ["made-up"]), Dead())
-    page = report_page(Report(runs=[read_run(run.address)]))
+    page = report_page([read_run(run.address)])
 
     assert "Nothing was answered right: none of 3 questions of made-up." in page
     assert "EngineDeadError: the replica was lost" in page
@@ -229,7 +229,7 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
         engine = MadeUp(chain=(p0, 0.05, 0.3), replies={"q0": f"thought of {p0}"})
         write_run(folder, "same", question_rows(6, ["made-up"]), engine, metrics=False)
     runs = read_runs(addresses)
-    page = report_page(Report(runs=runs))
+    page = report_page(runs)
 
     assert [run.run_id for run in runs] == ["a/same", "b/same"]
     assert {cell.run for cell in runs[1].cells} == {"b/same"}
@@ -241,7 +241,7 @@ def test_a_run_that_has_just_begun_opens(tmp_path: Path) -> None:
     """Without a single outcome there is still a page."""
     config = made_up_config(tmp_path, strategies=["base"])
     write_run(config, "new", question_rows(3, ["made-up"]), done=0, metrics=False)
-    page = report_page(Report(runs=[read_run(str(tmp_path / "new"))]))
+    page = report_page([read_run(str(tmp_path / "new"))])
 
     assert "No question has been answered yet." in page
     assert outline(page).open == []
@@ -251,7 +251,7 @@ def test_without_gold_there_is_no_accuracy(tmp_path: Path) -> None:
     """Tokens are reported, accuracy is not, and nothing is invented."""
     config = made_up_config(tmp_path, strategies=["base", "mr_thinking", "markovscale_t"])
     write_run(config, "blind", question_rows(12, ["made-up"], gold=None))
-    page = report_page(Report(runs=[read_run(str(tmp_path / "blind"))]))
+    page = report_page([read_run(str(tmp_path / "blind"))])
 
     assert "No gold answers are known for made-up: tokens are reported, accuracy is not." in page
     assert "Accuracy against tokens" not in page

@@ -14,10 +14,10 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.runtime import LimitsConfig
 from pipeline.core.prices import Prices
 from pipeline.report import published, words
-from pipeline.report.chain_view import bounds_view, round_curve
+from pipeline.report.chain_view import round_curve
 from pipeline.report.comparison import Reading, against_rivals, column_of
 from pipeline.report.html import Html, h, script_json
-from pipeline.report.page import Report, report_page
+from pipeline.report.page import report_page, trouble_of
 from pipeline.report.published import NOTHING, Published, read_published
 from pipeline.report.questions import (
     browser_data,
@@ -25,7 +25,7 @@ from pipeline.report.questions import (
     views_of,
 )
 from pipeline.report.run_data import Cell, RunData, read_run
-from pipeline.report.spending import bill_of, troubles
+from pipeline.report.summary import summarise
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, verdict_of
 from pipeline.results.compare import Comparison, compare
@@ -40,7 +40,7 @@ STRATEGIES = [
     "markovscale_star",
     "self_consistency",
     "best_of_n",
-    {**STAR, "label": "wide", "gamma": 1.0},
+    {**STAR, "label": "forecast", "stop_rule": "forecast"},
     {**STAR, "label": "no-gate", "gate": False},
     {**STAR, "label": "no-stopping", "stopping": False},
     "esc",
@@ -210,33 +210,13 @@ def test_copies_of_a_question_are_one_in_a_report(run: RunData) -> None:
     assert len({one.key for one in curve.chains}) == len(chain.rows) - 9
 
 
-def test_bounds_need_independent_samples(run: RunData) -> None:
-    """The pool with most samples splits the questions; without one the report says what lacks."""
-    curve = round_curve(cell(run, "mr_thinking"))
-    assert curve is not None
-    pool = cell(run, "self_consistency")
-    blind = tuple({**row, "round_verdicts": [None] * 8} for row in pool.rows)
-
-    found, source = bounds_view(curve, run.cells)
-    assert found is not None
-    assert sum(found.n_questions.values()) == 40
-    assert "8 samples" in source
-    missing, source = bounds_view(curve, [curve.of])
-    assert (missing, "were not run" in source) == (None, True)
-    ungraded, source = bounds_view(curve, [replace(pool, rows=blind)])
-    assert (ungraded, "is graded" in source) == (None, True)
-
-
 def test_the_bill_adds_up(run: RunData) -> None:
     """All that was made has its price, wasted tokens too."""
-    bill = bill_of(cell(run, "mr_thinking"), Prices(prompt=0.0, completion=2.0))
-    made_tokens = bill.totals["completion_tokens"] + bill.totals["wasted_tokens"]
+    (entry,) = summarise([cell(run, "mr_thinking")], Prices(prompt=0.0, completion=2.0))
+    made_tokens = entry["tokens"]["completion_tokens"] + entry["tokens"]["wasted_tokens"]
 
-    assert bill.cost == pytest.approx(made_tokens * 2e-6)
-    assert bill.cost_per_right == pytest.approx(
-        bill.cost / sum(bill.cell.rights(bill.cell.rule).values())
-    )
-    assert bill_of(cell(run, "base"), None).cost is None
+    assert entry["usd"] == pytest.approx(made_tokens * 2e-6)
+    assert "usd" not in summarise([cell(run, "base")])[0]
 
 
 def test_prices_are_those_of_the_run(tmp_path: Path) -> None:
@@ -256,22 +236,24 @@ def test_prices_are_those_of_the_run(tmp_path: Path) -> None:
     assert capped.runtime.prices(0.5) == Prices(prompt=0.0, completion=0.5)
     run = write_run(config, "run", question_rows(5, ["made-up"]), metrics=False)
     base = read_run(run.address).cells[0]
-    told = bill_of(base, Prices(prompt=1.0, completion=0.0, cached_prompt=0.1))
-    assert told.cost == pytest.approx(5 * ((30 - 16) * 1.0 + 16 * 0.1) / 1e6)
+    (told,) = summarise([base], Prices(prompt=1.0, completion=0.0, cached_prompt=0.1))
+    assert told["usd"] == pytest.approx(5 * ((30 - 16) * 1.0 + 16 * 0.1) / 1e6)
 
 
-def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:
+def test_what_went_wrong_has_its_kind(run: RunData) -> None:
     """Failed, ungraded and unanswered, each with its question."""
     first = cell(run, "base")
     broken = changed(first, 0, error="EngineDeadError: gone")
     broken = changed(broken, 1, verdict_last="ungraded", answer_last="x")
     broken = changed(broken, 2, answer_last=None)
-    found = troubles([broken], {"parts": dict(list(run.questions.items())[:1])})
+    question = run.questions["made-up", "q1"]
+    found = [trouble_of(broken, row, question) for row in broken.rows[:4]]
 
-    assert [(t.what, t.count, t.examples) for t in found] == [
-        ("failed: EngineDeadError", 1, (("q0", "EngineDeadError: gone"),)),
-        ("ungraded answer", 1, (("q1", "answer 'x', gold None"),)),
-        ("no answer", 1, (("q2", "none in 1 completions"),)),
+    assert found == [
+        ("failed: EngineDeadError", "EngineDeadError: gone"),
+        ("ungraded answer", "answer 'x', gold '42'"),
+        ("no answer", "none in 1 completions"),
+        None,
     ]
 
 
@@ -318,7 +300,7 @@ def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
     holed = tuple(without_round(row, 3) for row in chain.rows)
     unscored = tuple({**row, "verdict_prm_argmax": None, "thinking_tokens": 0} for row in base.rows)
     cells = (replace(chain, rows=holed), replace(base, rows=unscored))
-    page = report_page(Report(runs=[replace(run, cells=cells)]))
+    page = report_page([replace(run, cells=cells)])
 
     assert '<th scope="row">Base</th>' in page
     assert "p_r follows the curve" not in page

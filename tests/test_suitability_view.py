@@ -11,7 +11,7 @@ import pytest
 from jobs import evaluate
 from jobs.collect import print_suitability
 from pipeline.core.errors import ConfigError
-from pipeline.report.page import Report, report_page
+from pipeline.report.page import report_page
 from pipeline.report.run_data import read_run
 from pipeline.report.suitability_view import suitability_of
 from pipeline.statistics.intervals import Interval
@@ -37,7 +37,7 @@ def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
     write_run(config, "run", question_rows(60, ["made-up"]))
     run = read_run(f"{config.runtime.runs}/run")
     found = suitability_of(run.cells)
-    page = report_page(Report(runs=[run]))
+    page = report_page([run])
 
     assert found is not None
     assert found.sentences()
@@ -51,15 +51,19 @@ def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
 def test_a_collection_ends_with_what_its_chains_mean(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each sentence of each benchmark; of few chains, what would tell."""
-    config = made_up_config(tmp_path, strategies=["mr_thinking"])
+    """Each sentence of each benchmark, independent samples among them; of few chains, what would
+    tell."""
+    strategies = ["mr_thinking", {"kind": "self_consistency", "n": 4}]
+    config = made_up_config(tmp_path, strategies=strategies)
     write_run(config, "run", question_rows(60, ["made-up"]))
     found = suitability_of(read_run(f"{config.runtime.runs}/run").cells)
     print_suitability(f"{config.runtime.runs}/run")
     printed = capsys.readouterr().out
 
     assert found is not None
+    assert found.samples is not None
     assert printed == "".join(f"made-up: {sentence}\n" for sentence in found.sentences())
+    assert "independent samples" in printed
 
     write_run(config, "few", question_rows(5, ["made-up"]))
     print_suitability(f"{config.runtime.runs}/few")

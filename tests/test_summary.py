@@ -9,7 +9,7 @@ import pytest
 
 from jobs.results import write_summary
 from jobs.tables import print_summary
-from pipeline.report.page import Report, report_page
+from pipeline.report.page import report_page
 from pipeline.report.run_data import Cell, read_run
 from pipeline.report.summary import summarise
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
@@ -51,7 +51,7 @@ def test_a_rate_that_nothing_was_seen_of_is_not_printed(
 
     run = write_run(config, "one", question_rows(6, ["made-up"]), Certain(), metrics=False)
     print_summary(write_summary(run), run.address)
-    page = report_page(Report(runs=[read_run(run.address)]))
+    page = report_page([read_run(run.address)])
 
     printed = capsys.readouterr().out
     assert said in printed

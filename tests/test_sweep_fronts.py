@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,22 +21,21 @@ from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.controls import gate_controls
 from pipeline.paper.evaluation import Evaluation, evaluate
 from pipeline.paper.opponents import (
-    PROBABILITIES,
     SETTLING,
     UNTIL_ALIKE,
     UNTIL_SCORE,
-    VOTE_THRESHOLDS,
     agree_weights,
     cheapest,
     families_of,
     fronts_of,
+    policies,
 )
 from pipeline.paper.p0 import LOGISTIC, MAPPED
 from pipeline.paper.replays import Maker
 from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import Cost
-from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, sweep_fronts
+from pipeline.replay.fronts import MARKS, SCHEMA, control_settings, sweep_fronts
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import sweep
@@ -182,7 +181,7 @@ def test_a_new_chain_strategy_is_swept_as_deep_as_the_chains(pool: str) -> None:
 
 
 def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
-    """The family's answers of a half are those of the state machine with weights of the other."""
+    """A policy's answers of a half are those of the state machine with weights of the other."""
     weights = agree_weights(made(), made().believed.half_Q)
     assert weights is not None
     chains, half_Q = made().replays.chains, made().believed.half_Q
@@ -192,17 +191,14 @@ def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
             chains.form_QT[at], chains.score_QT[at], (chains.verdict_QT == RIGHT)[at],
             chains.length_Q[at],
         )  # fmt: skip
-    family = families()["Agree"]
-    tried = list(itertools.product(budgets(8), PROBABILITIES, VOTE_THRESHOLDS))
-    place = tried.index((8, 0.9, 0.95))
+    (column,) = [c for c in policies(made(), weights) if c.kind == "agree"]
+    assert re.search(r"calibration error 0\.\d{3} where it stops", column.fixed)
     for half in (0, 1):
-        own = {"weights": weights[1 - half], **shared(made().pool)}
-        strategy = Agree(n=8, tau=0.9, vote_threshold=0.95, **own)
+        strategy = Agree(n=8, tau=0.9, weights=weights[1 - half], **shared(made().pool))
         exact = judged_by_state_machine(made().pool, strategy)
         mine = half_Q == half
-        right_Q = rights(exact, AnswerRule.VOTE)
-        np.testing.assert_array_equal(family.right_SQ[place, mine], right_Q[mine])
-        np.testing.assert_array_equal(family.tokens_SQ[place, mine], exact.tokens_Q[mine])
+        np.testing.assert_array_equal(column.right_Q[mine], rights(exact, AnswerRule.VOTE)[mine])
+        np.testing.assert_array_equal(column.tokens_Q[mine], exact.tokens_Q[mine])
 
 
 @lru_cache(maxsize=1)

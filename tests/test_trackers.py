@@ -34,9 +34,8 @@ class Kept:
     def log(self, figures: Mapping[str, float]) -> None:
         self._take("log", figures)
 
-    def finish(self, figures: Mapping[str, float], page: Path | None, status: int) -> None:
-        text = "" if page is None else page.read_text()
-        self._take("finish", (figures, text, status))
+    def finish(self, figures: Mapping[str, float], status: int) -> None:
+        self._take("finish", (figures, status))
 
 
 def followed(folder: Path, tracker: Kept, end_s: float = 30.0) -> dict[str, Any]:
@@ -51,11 +50,11 @@ def followed(folder: Path, tracker: Kept, end_s: float = 30.0) -> dict[str, Any]
     return summary
 
 
-def test_a_tracker_is_told_configuration_progress_accuracies_and_report(tmp_path: Path) -> None:
+def test_a_tracker_takes_configuration_progress_and_accuracies(tmp_path: Path) -> None:
     """In this order, each row once, the accuracies being those of summary.json."""
     tracker = Kept()
     summary = followed(tmp_path, tracker)
-    (first, (run, config)), *rows, (last, (figures, page, status)) = tracker.told
+    (first, (run, config)), *rows, (last, (figures, status)) = tracker.told
 
     assert (first, last, run, status) == ("start", "finish", "whole", 0)
     assert config["science"]["strategies"][0]["kind"] == "base"
@@ -65,7 +64,6 @@ def test_a_tracker_is_told_configuration_progress_accuracies_and_report(tmp_path
         for rule, counts in entry["accuracy"].items():
             name = f"final/{entry['benchmark']}/{entry['strategy']}/{rule}/accuracy"
             assert figures.get(name) == (counts and counts["accuracy"])
-    assert page.startswith("<!doctype html>")
 
 
 def fail() -> None:

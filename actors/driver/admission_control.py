@@ -40,8 +40,7 @@ class StatsPoller:
         self._asking: Future[Stats] | None = None
         self._read_at: float | None = None
         self._thread = ThreadPoolExecutor(1, "engine-stats")
-        self._lives: dict[str, dict[str, EngineStats]] = {}
-        self._read_to_end = False
+        self._lives: dict[tuple[str, str], EngineStats] = {}
         self.latest: Stats = {}
         """What answered last, by role."""
         self.answers = 0
@@ -67,43 +66,26 @@ class StatsPoller:
                 asked.exception(timeout=_LAST_LOOK_S)
             except FutureTimeoutError:
                 return
-            self._read_to_end = self._take(asked)
+            self._take(asked)
 
     def close(self) -> None:
         """Ask nothing more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def totals(self) -> dict[str, Any]:
-        """Counts of all lives of all generators; exact where none died and the end was seen."""
-        lives = [stats for seen in self._lives.values() for stats in seen.values()]
-        return {
-            "completion_tokens": sum(stats.completion_tokens for stats in lives),
-            "aborted_tokens": sum(stats.aborted_tokens for stats in lives),
-            "preemptions": sum(stats.preemptions for stats in lives),
-            "lives": len(lives),
-            "deaths": sum(
-                not earlier.given_back
-                for seen in self._lives.values()
-                for earlier in list(seen.values())[:-1]
-            ),
-            "seen_to_the_end": self._read_to_end,
-        }
+    @property
+    def preemptions(self) -> int:
+        """Of all lives of all generators."""
+        return sum(stats.preemptions for stats in self._lives.values())
 
-    def _take(self, answer: Future[Stats]) -> bool:
+    def _take(self, answer: Future[Stats]) -> None:
         error = answer.exception()
         if error is not None:
             logger.warning("engines did not say what they counted: %s", error)
-            return False
+            return
         self.latest = answer.result()
         self.answers += 1
-        generators = self.latest[GENERATOR]
-        for stats in generators:
-            self._lives.setdefault(stats.replica, {})[stats.life] = stats
-        answered = {stats.replica for stats in generators}
-        return all(
-            replica in answered or list(seen.values())[-1].given_back
-            for replica, seen in self._lives.items()
-        )
+        for stats in self.latest[GENERATOR]:
+            self._lives[stats.replica, stats.life] = stats
 
 
 class AdmissionControl:
@@ -194,7 +176,7 @@ class AdmissionControl:
         capacities = [replica.kv_capacity_tokens for replica in generators]
         return EngineCounts(
             capacity_tokens=sum(capacities) if all(capacities) else 0,
-            preemptions=self._account.totals()["preemptions"],
+            preemptions=self._account.preemptions,
             waiting=sum(replica.waiting for replica in generators),
             unscored=sum(each.waiting for replicas in others.values() for each in replicas),
             in_flight=max(totals["in_flight"], totals["samples"]),

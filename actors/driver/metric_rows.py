@@ -96,7 +96,6 @@ class MetricRows:
                 pool: [asdict(replica) for replica in replicas]
                 for pool, replicas in self._account.latest.items()
             },
-            "engines_say": self._account.totals(),
         }
 
     def _take(self, row: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ from actors.routing.transport import (
     NoReplicaError,
     PoolAddress,
     ReplicaLostError,
+    RouterStats,
     StickyLeastLoaded,
 )
 from pipeline.config.endpoint import EndpointConfig
@@ -249,6 +250,10 @@ class EndpointTransport:
             self.limits[url].give_back()  # it went away while the call waited
         self._policy.sent(call.session, url)
         return EndpointCall(self, url, call)
+
+    def router_stats(self) -> RouterStats:
+        """How routing went from this process."""
+        return self._policy.stats()
 
     def ended(self, url: str, sent_at: float, sent: Sent | None) -> None:
         """Note a request's end.

@@ -70,7 +70,7 @@ class VerifierEngine(VllmEngine):
             self._check(call)
         arguments = vllm_setup.engine_args(self._model, pool_config, **self._kind.arguments())
         self._load(arguments, pool_config)
-        self._to_run = Running(self._llm, self._tokenizing)
+        self._to_run = Running(self._llm, self._tokenizing, self._context)
 
     async def serve(self, call: ScoreCall) -> Scored | Failure:
         """See `Engine.serve`.
@@ -90,6 +90,7 @@ class VerifierEngine(VllmEngine):
                 score = prm.aggregate((), self._model.aggregation)
                 return Scored(step_scores=(), score=score, tokens=0, truncated=False)
             if isinstance(solution, Failure):
+                self._meter.failed += 1
                 return solution
             scores = await self._in_time(call, self._run(solution, request_id), "scores")
             if isinstance(scores, Failure):

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pipeline.config.run import RunConfig
-from pipeline.export.samples import samples
 from pipeline.export.source import Source, open_source
 from pipeline.export.tables import (
     ACCURACY_ROWS,
     COMPLETION_ROWS,
-    RowGroups,
     accuracy_rows,
     completion_rows,
-    outcome_row,
+    in_tables,
+    outcome_rows,
     outcome_rows_schema,
 )
 from pipeline.records.side_files import flat
@@ -28,7 +27,7 @@ from pipeline.report.run_data import read_run
 from pipeline.store.storage import Address
 from pipeline.theory.estimate import estimate_clustered
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.transitions import Chain, count_by_question, labels_of_verdicts
+from pipeline.theory.transitions import Chain, Labels, count_by_question, labels_of_verdicts
 
 _MOST_CHARS = 200_000  # of a completion's text
 
@@ -57,14 +56,8 @@ class Run:
         ``verdict_RULE`` is what the question counts as (``right``, ``wrong``, ``ungraded``, null),
         so a failed question is wrong; tokens are the whole bill, of all phases together.
         """
-        held: list[pa.Table] = []
         schema = outcome_rows_schema(self.source.rules)
-        rows = RowGroups(held.append, schema)
-        for cell, found in samples(self.source, texts=False):
-            for sample in found:
-                rows.add(outcome_row(cell, sample))
-        rows.flush()
-        return pa.concat_tables([schema.empty_table(), *held])
+        return pa.concat_tables(in_tables(outcome_rows(self.source), schema))
 
     def rounds(self, *, text: bool = True) -> pa.Table:
         """A row a completion that an outcome rests on, by ``position`` in request order.
@@ -73,14 +66,8 @@ class Run:
             text: whether replies are kept: they are most of a run.
         """
         dropped = [] if text else ["text"]
-        held = [COMPLETION_ROWS.empty_table().drop_columns(dropped)]
-        rows = RowGroups(lambda table: held.append(table.drop_columns(dropped)), COMPLETION_ROWS)
-        for _, found in samples(self.source):
-            for sample in found:
-                for row in completion_rows(sample):
-                    rows.add(row)
-        rows.flush()
-        return pa.concat_tables(held)
+        tables = in_tables(completion_rows(self.source), COMPLETION_ROWS)
+        return pa.concat_tables(table.drop_columns(dropped) for table in tables)
 
     def questions(self) -> pa.Table:
         """A row a question: text, gold answer and priors."""
@@ -185,7 +172,7 @@ def _chains(source: Run | CompletionPool) -> Iterator[Chain]:
 def _rows(benchmark: str, chains: list[Chain]) -> Iterator[dict[str, object]]:
     counts = count_by_question(chains)
     seen = any(c.from_right + c.from_wrong for c in counts.values())
-    fit = estimate_clustered(counts) if seen else None
+    fit = estimate_clustered(counts, labels=Labels.GOLD) if seen else None
     first: float | None = None
     for number in range(max(len(chain.labels) for chain in chains)):
         graded = graded_in_round(chains, number)

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule, Rule
+from pipeline.answers.answer_rules import Rule
 from pipeline.core.prices import Prices
 from pipeline.core.thinking import parts
 from pipeline.export.samples import Sample, prompts_of, samples
-from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed
+from pipeline.export.source import LIBRARY, Cell, Source, packed
 from pipeline.records.outcome import TOKEN_KINDS, has_failed
 from pipeline.records.trajectory import Row
 from pipeline.replay.sweep import settings_of
+from pipeline.report.questions import chosen_position
 from pipeline.store.storage import Folder
 from pipeline.store.streams import archive
 
@@ -33,13 +34,11 @@ def write_inspect(source: Source, folder: Folder) -> None:
     """Write the logs; one sample is in memory as JSON, and a line of the list for each."""
     for cell, found in samples(source):
         with archive(folder, f"{cell.file}.eval") as log:
-            spec, plan = _spec(source, cell), _plan(cell)
-            log.add(
-                "_journal/start.json", packed({"version": _VERSION, "eval": spec, "plan": plan})
-            )
+            spec = _spec(source, cell)
+            log.add("_journal/start.json", packed({"version": _VERSION, "eval": spec, "plan": {}}))
             lines = list(_add_samples(source, cell, found, log))
             log.add("summaries.json", b"[" + b",".join(lines) + b"]")
-            log.add("header.json", packed(_header(source, cell, spec, plan)))
+            log.add("header.json", packed(_header(source, cell, spec)))
 
 
 def _add_samples(source: Source, cell: Cell, found: Iterator[Sample], log: Any) -> Iterator[bytes]:
@@ -141,7 +140,7 @@ def _reply(uid: str, number: int, row: Row, model: str) -> Json:
 
 
 def _call(source: Source, asked: list[Json], reply: Json, row: Row) -> Json:
-    """The model call behind a completion."""
+    """The model call behind a completion; inspect's data frames of messages are made of these."""
     tokens = {kind: row.get(kind) or 0 for kind in TOKEN_KINDS}
     output = {
         **_chosen(reply["model"], reply, row),
@@ -176,19 +175,11 @@ _ROUND = (
 
 
 def _output(cell: Cell, sample: Sample, replies: list[Json], model: str) -> Json:
-    """The completion that the answer is taken from: of those with this answer the last one, or the
-    one with the highest score where the headline rule reads scores."""
-    outcome = sample.outcome
-    answer, scores = outcome[f"answer_{cell.rule.value}"], outcome["round_scores"]
-    stop = [i for i in outcome["stop_rounds"] if outcome["round_answers"][i] == answer]
-    if cell.rule is AnswerRule.LAST:
-        stop = outcome["stop_rounds"][-1:]
-    if not stop:
+    """The completion that the answer is taken from."""
+    place = chosen_position(cell, sample.outcome)
+    if place is None:
         return {"model": model, "choices": []}
-    # the code of a user's own rule is not asked: it may not be installed here
-    scored = isinstance(cell.rule, AnswerRule) and cell.rule.needs_score
-    best = max(stop, key=lambda i: ((scores[i] or 0.0) if scored else 0.0, i))
-    return _chosen(model, replies[best], sample.rounds[best])
+    return _chosen(model, replies[place], sample.rounds[place])
 
 
 def _usage(tokens: Row, prices: Prices | None = None) -> Json:
@@ -216,7 +207,7 @@ def _spec(source: Source, cell: Cell) -> Json:
         "solver_args": _settings(cell),
         "dataset": {
             "name": cell.benchmark,
-            "location": hub_dataset(benchmark) or benchmark.path,
+            "location": benchmark.hf_dataset or benchmark.path,
             "samples": cell.asked,
         },
         "model": science.generator.model,
@@ -246,18 +237,13 @@ def _settings(cell: Cell) -> Json:
     return told
 
 
-def _plan(cell: Cell) -> Json:
-    return {"steps": [{"solver": cell.strategy.kind, "params": _settings(cell)}]}
-
-
-def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
+def _header(source: Source, cell: Cell, spec: Json) -> Json:
     asked, done = cell.asked, cell.entry["questions"]
     headline = {"scorer": cell.rule.value, "metric": "accuracy"}
     return {
         "version": _VERSION,
         "status": "cancelled" if cell.not_run else "success",
         "eval": spec,
-        "plan": plan,
         "results": {
             "total_samples": asked,
             "completed_samples": done - cell.entry["failed"],

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import Rule
-from pipeline.benchmarks.source import BenchmarkSource, known_of
+from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.config.strategies import rules_of
 from pipeline.core.errors import DataError
 from pipeline.records.outcome import counted_verdict
@@ -124,14 +124,6 @@ def open_source(address: str, exported: float) -> Source:
 
 def _fields(of: run_data.Cell | RunData) -> dict[str, Any]:
     return {each.name: getattr(of, each.name) for each in fields(of)}
-
-
-def hub_dataset(source: BenchmarkSource) -> str | None:
-    """The data set on Hugging Face; None for other questions."""
-    if source.hf_dataset is not None or source.path is not None:
-        return source.hf_dataset
-    known = known_of(source.name)
-    return None if known is None else known.dataset
 
 
 def packed(value: Any) -> bytes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import RULES, Rule
-from pipeline.export.samples import Sample
-from pipeline.export.source import Cell, Source
+from pipeline.export.samples import samples
+from pipeline.export.source import Source
 from pipeline.records.outcome import has_failed, schema_of
 from pipeline.records.questions import SCHEMA as QUESTIONS
 from pipeline.records.trajectory import SCHEMA as COMPLETIONS
@@ -26,7 +26,7 @@ _ASKED = ("level", "subject", "text", "gold")
 
 
 def outcome_rows_schema(rules: Sequence[Rule] = RULES) -> pa.Schema:
-    """The columns of `outcome_row`, with those of users' own answer rules among `rules`."""
+    """The columns of `outcome_rows`, with those of users' own answer rules among `rules`."""
     return pa.schema(
         [
             *_nullable(schema_of(rules)),
@@ -66,48 +66,40 @@ def accuracy_rows(source: Source) -> Iterator[Row]:
             }
 
 
-def outcome_row(cell: Cell, sample: Sample) -> Row:
-    """An outcome with its question; its verdicts are what it counts as in summary.json."""
-    question, outcome = sample.question, sample.outcome
-    verdicts: dict[str, Any] = {
-        f"verdict_{rule.value}": cell.verdict(outcome, question, rule) for rule in cell.rules
-    }
-    asked = {name: question[name] for name in _ASKED}
-    return {**outcome, **asked, **verdicts, "failed": has_failed(outcome)}
+def outcome_rows(source: Source) -> Iterator[Row]:
+    """Every outcome with its question; its verdicts are what it counts as in summary.json."""
+    for cell, found in samples(source, texts=False):
+        for sample in found:
+            question, outcome = sample.question, sample.outcome
+            verdicts: dict[str, Any] = {
+                f"verdict_{rule.value}": cell.verdict(outcome, question, rule)
+                for rule in cell.rules
+            }
+            asked = {name: question[name] for name in _ASKED}
+            yield {**outcome, **asked, **verdicts, "failed": has_failed(outcome)}
 
 
-def completion_rows(sample: Sample) -> Iterator[Row]:
-    """The completions of a sample, with their positions in it."""
-    of = {name: sample.outcome[name] for name in ("run", "strategy", "benchmark", "question_id")}
-    for position, row in enumerate(sample.rounds):
-        yield {**row, **of, "position": position}
-
-
-class RowGroups:
-    """Rows that are gathered into tables of a bounded size.
-
-    Args:
-        take: is given each table.
-        schema: of the rows.
-    """
-
-    def __init__(self, take: Callable[[pa.Table], None], schema: pa.Schema) -> None:
-        self._take, self._schema = take, schema
-        self._rows: list[Row] = []
-        self._tokens = 0
-
-    def add(self, row: Row) -> None:
-        """Add a row."""
-        self._rows.append(row)
-        self._tokens += row["completion_tokens"] or 0
-        if len(self._rows) >= _ROWS or self._tokens >= _TOKENS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand over what is held."""
-        if self._rows:
-            self._take(pa.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows, self._tokens = [], 0
+def completion_rows(source: Source) -> Iterator[Row]:
+    """Every completion that an outcome rests on, with its position in request order."""
+    for _, found in samples(source):
+        for sample in found:
+            keys = ("run", "strategy", "benchmark", "question_id")
+            of = {name: sample.outcome[name] for name in keys}
+            for position, row in enumerate(sample.rounds):
+                yield {**row, **of, "position": position}
 
 
 _ROWS, _TOKENS = 20_000, 8_000_000  # of a table, at most
+
+
+def in_tables(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Rows as tables of a bounded size, one in memory at a time."""
+    held: list[Row] = []
+    tokens = 0
+    for row in rows:
+        held.append(row)
+        tokens += row["completion_tokens"] or 0
+        if len(held) >= _ROWS or tokens >= _TOKENS:
+            yield pa.Table.from_pylist(held, schema=schema)
+            held, tokens = [], 0
+    yield pa.Table.from_pylist(held, schema=schema)

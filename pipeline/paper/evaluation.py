@@ -16,6 +16,7 @@ from pipeline.paper.beliefs import Believed
 from pipeline.paper.orders import SampleOrders
 from pipeline.paper.replays import (
     GAMMA,
+    GAMMAS,
     SAMPLERS,
     TAUS,
     Candidate,
@@ -46,6 +47,7 @@ CALIBRATED = "markovscale_0_calibrated"
 
 _SYMBOLS = SYMBOLS | {
     "p0_source": "p0 from",
+    "stop_rule": "rule",
     "right_from": "right from",
 }
 _UNSAID = {
@@ -54,6 +56,7 @@ _UNSAID = {
     "decoding",
     "prompts",
     "score",
+    "score_every",
     "batch",
     "weighted",
     "weights",
@@ -132,26 +135,34 @@ class Evaluation:
             choice: what is replayed.
             kind: of the strategy.
             tuned: fields that were chosen.
-            replays: with other beliefs.
+            replays: with other scores than the recorded ones.
         """
         replays = replays or self.replays
         strategy = choice.picked[0][0]
+        words = settings_words(strategy, without=tuned)
         return self.column(
             method=name,
             kind=kind,
             n=n,
             rule=either([rule.value for _, rule in choice.picked]),
-            fixed=settings_words(strategy, without=tuned),
+            fixed=f"{words}, calibrated scores" if replays.calibrated else words,
             tuned=tuned_words(choice, tuned),
             chosen_on=choice.chosen_on,
             right_Q=replays.right(choice),
             tokens_Q=replays.tokens(choice),
         )
 
-    def stars(self, n: int) -> list[Candidate]:
+    def stars(self, n: int, gammas: Sequence[float] = (GAMMA,), **values: Any) -> list[Candidate]:
         """MarkovScale^* over all tau."""
-        make = self.replays.make
-        return [_own(make("markovscale_star", n=n, tau=tau, gamma=GAMMA)) for tau in TAUS]
+        return [
+            _own(self.replays.make("markovscale_star", n=n, tau=tau, gamma=gamma, **values))
+            for gamma in gammas
+            for tau in TAUS
+        ]
+
+    def gamma_grid(self, n: int) -> list[Candidate]:
+        """MarkovScale^* over all tau and gamma, tau changing fastest."""
+        return self.stars(n, GAMMAS)
 
     def heuristics(self, n: int, **values: Any) -> list[Candidate]:
         """MarkovScale^0 over all tau."""
@@ -320,7 +331,7 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
     if getattr(strategy, "chain", "") == "homogeneous":
         idle |= {"chain", "kept", "price"}
     if not getattr(strategy, "stopping", True):
-        idle |= {"tau", "gamma"}
+        idle |= {"tau", "gamma", "stop_rule"}
         if not getattr(strategy, "gate", True):
             idle.add("p0_source")
     if not getattr(strategy, "gate", True):

@@ -11,19 +11,23 @@ from pipeline.paper.aggregates import aggregate_rows, claim_rows
 from pipeline.paper.evaluation import AT_BEST, Evaluation
 from pipeline.paper.figures import (
     accuracy_figure,
+    accuracy_rows,
     bounds_figure,
     bounds_of,
     bounds_rows,
     convergence,
     convergence_rows,
 )
-from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of
+from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of, policies
+from pipeline.paper.replays import TAUS
 from pipeline.paper.tables import (
     ablation_table,
+    chosen_table,
     controls_table,
     grid_tables,
-    main_table,
+    method_tables,
     opponents_table,
+    policies_table,
     together,
 )
 from pipeline.report import words
@@ -77,11 +81,18 @@ SECTIONS = {
         "other half of the questions, MR is MR-Thinking by its last answer. τ of the test is "
         "chosen on the very questions: too good, and not tested.",
     ),
+    "variants": ("Variants", ""),
     "opponents": (
         "Opponents",
         "Each strategy at the cheapest setting that reaches the accuracy of MarkovScale* on the "
         "other half of the questions, N from 1 up; where none does, at its most accurate one. What "
         "a strategy does not read, such as scores for a vote, is not billed to it.",
+    ),
+    "policies": (
+        "With nothing tuned",
+        "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing else is "
+        "fitted or chosen. An interval is of its one comparison; p is corrected for all tests of "
+        "the page, so one may leave out 0 where the other tells no difference.",
     ),
     "ablation": (
         "Ablation",
@@ -89,10 +100,16 @@ SECTIONS = {
         "parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
         "stopping.",
     ),
+    "chosen": (
+        "Choosing τ and γ",
+        "A setting chosen on the test is what hindsight finds there; one chosen on the other half "
+        "is what a user can have. Every τ and γ is in tau.csv, gamma.csv and tables.tex.",
+    ),
     "controls": (
         "Controls",
         "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's budget "
-        "and lose what its rule knew of single questions.",
+        "and lose what its rule knew of single questions. Calibrated scores are mapped by an "
+        "isotonic fit on the other half.",
     ),
 }
 """Title and explanation of the tables of the page, by name."""
@@ -114,6 +131,7 @@ def build(
         yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
     yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
     rows: dict[str, Rows] = {
+        "accuracy_tokens": [row for g in groups for row in accuracy_rows(g.made)],
         "convergence": [
             row for g in groups if g.curve is not None for row in convergence_rows(g.made, g.curve)
         ],
@@ -134,10 +152,11 @@ def build(
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     """All tables and figures of one benchmark and backbone."""
-    tables = [main_table(made, family, published)]
+    tables = method_tables(made, family, published)
     if made.replays.make.scored:
         tables += [
             ablation_table(made, published),
+            chosen_table(made, family),
             *grid_tables(made, published),
         ]
     weights = agree_weights(made, made.believed.half_Q)
@@ -145,8 +164,11 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     star = made.get("markovscale_star", max(made.chain_budgets, default=0))
     if star is not None and families:
         reached = [cheapest(made, one, star) for one in families]
-        tables.insert(1, opponents_table(made, family, star, reached))
-    tables.append(controls_table(made, family))
+        tables.insert(2, opponents_table(made, family, star, reached))
+    tables += [
+        policies_table(made, family, policies(made, weights)),
+        controls_table(made, family),
+    ]
     pairs = [family.compare(one, rival, claim=True) for one, rival in headline_of(made)]
     return Group(
         made=made,
@@ -310,7 +332,19 @@ def _tables(groups: Sequence[Group], name: str, hint: str, adjusted: Adjusted) -
                 body.append(shown)
     if not body:
         return []
-    return [*body, h("p", hint, cls="hint")] if hint else body
+    beyond = _beyond(groups) if name == "chosen" else []
+    return body + [h("p", told, cls="hint") for told in (hint, *beyond) if told]
+
+
+def _beyond(groups: Sequence[Group]) -> list[str]:
+    """Where no tau of the grid can be reached."""
+    return [
+        f"{group.made.title}: L is {words.percent(group.curve.fit.stationary_accuracy.value)}, "
+        f"below every τ of the grid; there the printed rule can hardly stop a chain after its "
+        f"first rounds (docs/math.md)."
+        for group in groups
+        if group.curve is not None and group.curve.fit.stationary_accuracy.value < TAUS[0]
+    ]
 
 
 def _p0(lines: Rows) -> list[Child]:

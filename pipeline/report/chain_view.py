@@ -27,6 +27,7 @@ from pipeline.theory.estimate import (
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import (
     Chain,
+    Labels,
     QuestionKey,
     count,
     count_by_question,
@@ -117,7 +118,7 @@ def curve_of(name: str, chains: Sequence[Chain], tokens_QR: FloatArray) -> Round
     observed = tuple(share_of(graded_in_round(chains, r)) for r in range(rounds))
     if observed[0] is None or not any(c.from_right + c.from_wrong for c in counts.values()):
         return None
-    fit = estimate_clustered(counts, seed=SEED)
+    fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
     prior = (0.0, 0.0, *(2 * (JEFFREYS.alpha, JEFFREYS.beta)))
     draws = weighed_draws(table_of(chains)) + prior_weights(prior, DRAWS, SEED)
     p0_D, a_D, b_D = (draws[:, at] / (draws[:, at] + draws[:, at + 1]) for at in (0, 2, 4))
@@ -155,31 +156,6 @@ def weighed_draws(table_QC: FloatArray) -> FloatArray:
     return np.concatenate([rng.exponential(size=(n, len(table_QC))) @ table_QC for n in sizes])
 
 
-def bounds_view(curve: RoundCurve, cells: Sequence[Cell]) -> tuple[Bounds | None, str]:
-    """The paper's bounds, where independent samples of the same questions give p0, and in words the
-    pool that gave it, or what is missing.
-
-    Taking p0 from the chains themselves would sort transitions by where they start.
-    """
-    pools = [
-        cell
-        for cell in cells
-        if cell.kind in ("self_consistency", "best_of_n")
-        and cell.n >= 2
-        and (cell.run, cell.benchmark) == (curve.of.run, curve.of.benchmark)
-    ]
-    if not pools:
-        return None, (
-            "upper and lower bound need independent samples of the same questions "
-            "(Self-Consistency or Best-of-N in the same run), which were not run"
-        )
-    pool = max(pools, key=lambda cell: cell.n)
-    found = bounds_by_samples(curve.chains, [(one.key, one.labels) for one in chains_of(pool)])
-    if found is None:
-        return None, f"no question of {pool.name} is graded"
-    return found, f"p0 of a question is its accuracy over the {pool.n} samples of {pool.name}"
-
-
 def bounds_by_samples(
     chains: Sequence[Chain], samples: Iterable[tuple[QuestionKey, Sequence[bool | None]]]
 ) -> Bounds | None:
@@ -190,7 +166,7 @@ def bounds_by_samples(
         seen.setdefault(key, []).extend(label for label in labels if label is not None)
     p0 = {key: sum(known) / len(known) for key, known in seen.items() if known}
     split = [chain for chain in chains if chain.key in p0]
-    return bounds(split, p0_parallel=p0, seed=SEED) if split else None
+    return bounds(split, p0_parallel=p0, labels=Labels.GOLD, seed=SEED) if split else None
 
 
 def graded_in_round(chains: Sequence[Chain], number: int) -> dict[QuestionKey, list[bool]]:

@@ -28,7 +28,6 @@ Row = Mapping[str, Any]
 
 _LOG_FROM = 8.0  # a range of tokens wider than this factor has a logarithmic axis
 _TOKENS = "completion tokens per question"
-_MOST_POINTS = 600
 _SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 """Seven, so that with eight colours no two of 56 series look alike."""
 
@@ -220,37 +219,6 @@ def bars(
     )
 
 
-def reliability(rows: Sequence[Row]) -> alt.LayerChart:
-    """Share right against prediction, bin by bin, with the diagonal of perfect calibration.
-
-    Args:
-        rows: ``predicted``, ``right``, ``low``, ``high``, ``n``, and the ends of the bin, ``from``
-            and ``to``.
-    """
-    most = max((row["n"] for row in rows), default=1)
-    rows = [{**row, "share": 0.14 * row["n"] / most} for row in rows]
-    one = alt.Scale(domain=[0, 1])
-    x = alt.X("predicted:Q", title="predicted", axis=_percents(), scale=one)
-    y = alt.Y("right:Q", title="share right", axis=_percents(), scale=one)
-    base = alt.Chart(_data(rows))
-    tips = [
-        alt.Tooltip("predicted:Q", title="mean prediction", format=".3f"),
-        *_interval_tips("right", "share right", rows),
-        alt.Tooltip("n:Q", title="predictions", format=","),
-    ]
-    ends = alt.Chart(_data([{"predicted": end, "right": end} for end in (0, 1)]))
-    return _layered(
-        base.mark_rect(color="gray", opacity=0.25).encode(
-            x=alt.X("from:Q", title="predicted"), x2="to:Q",
-            y=alt.Y("share:Q", title="share right"), y2=alt.datum(0), tooltip=tips,
-        ),
-        ends.mark_line(color="gray", strokeDash=[4, 4]).encode(x=x, y=y),
-        base.mark_line(strokeWidth=1.3).encode(x=x, y=y),
-        base.mark_rule().encode(x=x, y=alt.Y("low:Q", title="share right"), y2="high:Q"),
-        base.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, tooltip=tips),
-    ).properties(height=270)  # fmt: skip
-
-
 def lines(
     rows: Sequence[Row],
     *,
@@ -281,7 +249,7 @@ def lines(
     )
     names = len({row["series"] for row in rows})
     colour = _colour(rows, legend=names > 1)
-    base = alt.Chart(_data(_thinned(rows))).encode(color=colour)
+    base = alt.Chart(_data(rows)).encode(color=colour)
     tips = [
         *([alt.Tooltip("series:N", title="of")] if names > 1 else []),
         alt.Tooltip("x:Q", title=x, format=",.6~g"),
@@ -294,39 +262,6 @@ def lines(
         area = base.mark_area(opacity=0.1).encode(x=across, y=alt.Y("low:Q", title=y), y2="high:Q")
         layers.insert(0, area)
     return _layered(*layers).properties(height=300)
-
-
-def chain() -> alt.LayerChart:
-    """Scores of a chain as points, its belief as a line, tau as a rule; its data is called
-    ``rounds`` and has ``round``, ``score``, ``belief``, ``tau`` and ``verdict``."""
-    base = alt.Chart(alt.NamedData(name="rounds")).encode(
-        x=alt.X("round:Q", title="round", axis=alt.Axis(format="d", tickMinStep=1))
-    )
-    unit = alt.Scale(domain=[0, 1])
-    axis = alt.Axis(values=[0, 0.5, 1])
-    title = "score, belief"
-    tips = [
-        "round:Q",
-        "verdict:N",
-        *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("score", "belief")),
-    ]
-    return _layered(
-        base.mark_line(color="gray").encode(y=alt.Y("tau:Q", title=title)),
-        base.mark_line(strokeWidth=2).encode(y=alt.Y("belief:Q", title=title)),
-        base.mark_point(filled=True, size=60, opacity=1).encode(
-            y=alt.Y("score:Q", title=title, scale=unit, axis=axis),
-            color=alt.Color(
-                "verdict:N",
-                title=None,
-                scale=alt.Scale(
-                    domain=["right", "wrong", "ungraded", "none"],
-                    range=["#2e9e5b", "#d64541", "#b8902a", "#8a939b"],
-                ),
-                legend=None,
-            ),
-            tooltip=tips,
-        ),
-    ).properties(height=110)
 
 
 def _data(rows: Iterable[Row]) -> alt.Data:
@@ -382,18 +317,3 @@ def _interval_tips(value: str, title: str, rows: Sequence[Row]) -> list[alt.Tool
         tips += [alt.Tooltip("low:Q", title="95 % from", format=".1%"),
                  alt.Tooltip("high:Q", title="to", format=".1%")]  # fmt: skip
     return tips
-
-
-def _thinned(rows: Sequence[Row]) -> list[Row]:
-    """At most as many points per line as a screen can show: means of neighbours."""
-    found: list[Row] = []
-    for name in _series(rows):
-        own = [row for row in rows if row["series"] == name]
-        step = -(-len(own) // _MOST_POINTS)
-        if step == 1:
-            found += own
-            continue
-        for start in range(0, len(own), step):
-            group = own[start : start + step]
-            found.append({**group[-1], "y": sum(row["y"] for row in group) / len(group)})
-    return found

@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pipeline.core.protocol import StopReason
-from pipeline.records.trajectory import Seen
 from pipeline.report import charts, words
-from pipeline.report.chain_view import SEED, RoundCurve
+from pipeline.report.chain_view import RoundCurve
 from pipeline.report.charts import Row
 from pipeline.report.html import Html, figure
 from pipeline.report.run_data import Cell
 from pipeline.results.column import Column
-from pipeline.statistics.calibration import calibrate, reliability
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.estimate import Bounds
-from pipeline.theory.transitions import QuestionKey
 
 REASONS = tuple(reason.value for reason in StopReason)
 
@@ -198,103 +195,3 @@ def stops_figure(cell: Cell) -> Html:
         ("completions", *reasons),
         [(str(n), *(str(counted[(n, reason)]) for reason in reasons)) for n in numbers],
     )
-
-
-_LEAST_QUESTIONS = 40
-"""With which an isotonic map is fitted on one half of them and judged on the other."""
-
-Pair = tuple[float, bool, QuestionKey]
-"""A prediction, whether the answer was right, and whose it is."""
-
-
-def reliability_figures(cells: Sequence[Cell]) -> list[Html]:
-    """Reliability of the verifier's score, and of p_MAP and p0 of each cell that has them."""
-    # scores of chains that their scores have stopped look too good: the longest unstopped cell
-    fixed = [cell for cell in cells if cell.kind in ("mr_thinking", "best_of_n")]
-    chosen = [max(fixed, key=lambda cell: cell.n)] if fixed else list(cells)
-    scored = [
-        pair
-        for cell in chosen
-        for row in cell.rows
-        for score, verdict in zip(row["round_scores"], row["round_verdicts"], strict=True)
-        for pair in _pair(row, score, verdict)
-    ]
-    names = ", ".join(cell.name for cell in chosen)
-    found = [
-        _reliability_figure(
-            "Verifier score",
-            scored,
-            f"the score of every completion of {names} against its own answer; completions of one "
-            f"question hang together, so the intervals are too narrow",
-        )
-    ]
-    for cell in cells:
-        paths = [
-            (row, path[-1], row["round_verdicts"][len(path) - 1])
-            for row in cell.rows
-            if (path := row["posterior_path"]) and len(path) <= len(row["round_verdicts"])
-        ]
-        found.append(
-            _reliability_figure(
-                f"p_MAP of {cell.name}",
-                [pair for path in paths for pair in _pair(*path)],
-                "the posterior mode when the chain ended against the answer of its last round, one "
-                "a question",
-            )
-        )
-        begun = [row for row in cell.rows if row["p0"] is not None and row["round_verdicts"]]
-        sources = dict.fromkeys(row["p0_source"] for row in begun if row["p0_source"])
-        found.append(
-            _reliability_figure(
-                f"p0 of {cell.name}",
-                [pair for row in begun for pair in _pair(row, row["p0"], row["round_verdicts"][0])],
-                f"p0 (from {', '.join(sources) or 'unknown'}) against the first answer, one a "
-                f"question",
-            )
-        )
-    return [figure for figure in found if figure is not None]
-
-
-def _pair(row: Seen, prediction: float | None, verdict: str | None) -> list[Pair]:
-    """A pair where both sides are known, else none."""
-    if prediction is None or verdict not in ("right", "wrong"):
-        return []
-    return [(prediction, verdict == "right", (row["benchmark"], row["question_id"]))]
-
-
-def _reliability_figure(title: str, pairs: Sequence[Pair], about: str) -> Html | None:
-    """Share right against prediction, bin by bin; None without predictions."""
-    if not pairs:
-        return None
-    predicted, right, questions = zip(*pairs, strict=True)
-    found = reliability(predicted, right)
-    bins = [(b, b.right) for b in found.bins if b.right is not None]
-    calibrated = ""
-    if len(set(questions)) >= _LEAST_QUESTIONS:
-        halves = calibrate(predicted, right, questions, seed=SEED)
-        calibrated = (
-            f" An isotonic map fitted on half of the questions takes the error of the other half "
-            f"from {words.decimal(halves.before.ece)} to {words.decimal(halves.after.ece)}."
-        )
-    return figure(
-        title,
-        charts.reliability(
-            [
-                {"predicted": b.predicted, **ends(share, "right"), "n": b.n,
-                 "from": b.low, "to": b.high}
-                for b, share in bins
-            ]
-        ),
-        f"AUC {words.decimal(found.auc)}, calibration error {words.decimal(found.ece)}, Brier "
-        f"{words.decimal(found.brier)}, {found.n:,} predictions: {about}.{calibrated}",
-        ("predicted", "n", "mean prediction", "share right [95 %]"),
-        [
-            (
-                f"{b.low:.1f} to {b.high:.1f}",
-                f"{b.n:,}",
-                words.decimal(b.predicted),
-                words.percent_with(share),
-            )
-            for b, share in bins
-        ],
-    )  # fmt: skip

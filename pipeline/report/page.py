@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pipeline.config.runtime import RuntimeConfig
+from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
 from pipeline.core.prices import Prices
-from pipeline.report import charts, figures, words
-from pipeline.report.chain_view import RoundCurve, bounds_view, round_curve
+from pipeline.records.outcome import has_failed
+from pipeline.records.trajectory import Seen
+from pipeline.report import figures, words
+from pipeline.report.chain_view import RoundCurve, round_curve
 from pipeline.report.comparison import accuracy, against_rivals, column_of
 from pipeline.report.html import (
     Child,
@@ -21,58 +22,50 @@ from pipeline.report.html import (
     h,
     page,
     script_json,
-    specification,
     table,
+    with_ends,
 )
 from pipeline.report.questions import MOST_QUESTIONS, browser_data, entries_of
-from pipeline.report.run_data import Cell, RunData, benchmarks_of
+from pipeline.report.run_data import Cell, RunData, benchmarks_of, rules_in
 from pipeline.report.run_warnings import capped_words
-from pipeline.report.spending import bill_of, troubles
-from pipeline.report.strategy_tables import results_table
-from pipeline.report.suitability_view import numbers_of, suitability_of
-from pipeline.report.verdict import Verdict, verdict_of, verdict_row
+from pipeline.report.suitability_view import numbers_of, suitability_of, trust_table
+from pipeline.report.summary import entry_of
+from pipeline.report.tables import bounds_note
+from pipeline.report.verdict import (
+    Verdict,
+    most_graded,
+    verdict_of,
+    verdict_row,
+    verdict_words,
+)
 from pipeline.results.compare import Comparison
-from pipeline.store.storage import Folder
+from pipeline.statistics.intervals import mean_interval
+
+_EXAMPLES = 5  # of a kind of failure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a report is made of.
+def report_page(
+    runs: Sequence[RunData],
+    *,
+    price_per_million: float | None = None,
+    most_questions: int = MOST_QUESTIONS,
+) -> str:
+    """The whole file.
 
     Args:
         runs: read with `read_runs`.
         price_per_million: of completion and wasted tokens; None takes the prices of each run.
         most_questions: that the report holds with their chains.
     """
-
-    runs: Sequence[RunData]
-    price_per_million: float | None = None
-    most_questions: int = MOST_QUESTIONS
-
-    @property
-    def cells(self) -> list[Cell]:
-        """Those of all runs."""
-        return [cell for run in self.runs for cell in run.cells]
-
-
-def report_page(report: Report) -> str:
-    """The whole file."""
-    names = ", ".join(run.run_id for run in report.runs)
+    names = ", ".join(run.run_id for run in runs)
     return page(
         f"MarkovScale: {names}",
         "MarkovScale report",
         names,
-        _sections(report) if report.cells else [],
-        banners=_banners(report.runs),
+        _sections(runs, price_per_million, most_questions) if any(r.cells for r in runs) else [],
+        banners=_banners(runs),
         made_by="Made by markovscale report from the run's own records",
     )
-
-
-def write_report(report: Report, folder: Folder, name: str) -> int:
-    """Write the report; returns its size in bytes."""
-    data = report_page(report).encode()
-    folder.write(name, data)
-    return len(data)
 
 
 def _banners(runs: Sequence[RunData]) -> Iterator[Html]:
@@ -109,8 +102,11 @@ class _Group:
     made: Sequence[Comparison]
 
 
-def _sections(report: Report) -> list[Part]:
-    compared = against_rivals(report.cells)
+def _sections(
+    runs: Sequence[RunData], price_per_million: float | None, most_questions: int
+) -> list[Part]:
+    every = [cell for run in runs for cell in run.cells]
+    compared = against_rivals(every)
     groups = [
         _Group(
             name=name,
@@ -118,7 +114,7 @@ def _sections(report: Report) -> list[Part]:
             curves=[curve for cell in cells if (curve := round_curve(cell)) is not None],
             made=[made for made in compared if made.first.benchmark == name],
         )
-        for name, cells in benchmarks_of(report.cells).items()
+        for name, cells in benchmarks_of(every).items()
     ]
 
     def each(body: Callable[[_Group], list[Child]]) -> list[Child]:
@@ -127,19 +123,17 @@ def _sections(report: Report) -> list[Part]:
         several = len(groups) > 1
         return [[h("h3", name) if several else None, *body] for name, body in found if body]
 
-    prices = {
-        run.run_id: run.config.runtime.prices(report.price_per_million) for run in report.runs
-    }
+    prices = {run.run_id: run.config.runtime.prices(price_per_million) for run in runs}
     return [
         ("result", "Result", _results(groups)),
         ("accuracy", "Accuracy", each(_accuracy)),
-        ("questions", "Questions", _questions(report)),
+        ("questions", "Questions", _questions(runs, most_questions)),
         ("rounds", "The chain", each(_chain)),
         ("stopping", "Stopping", each(_stopping)),
         ("trust", "Scores", each(_scores)),
         ("tokens", "Tokens", each(lambda group: _tokens(group, prices))),
-        ("failures", "Failures", [_troubles(report)]),
-        ("run", "What was run", [run_facts(run) for run in report.runs]),
+        ("failures", "Failures", [_failures(runs)]),
+        ("run", "What was run", [run_facts(run) for run in runs]),
     ]
 
 
@@ -196,9 +190,109 @@ def _accuracy(group: _Group) -> list[Child]:
     return [results_table(group.name, group.cells, group.made)]
 
 
-def _questions(report: Report) -> list[Child]:
-    entries = entries_of(report.runs)
-    data = browser_data(report.runs, entries, report.most_questions)
+def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Html:
+    """Every cell: accuracy by rule, completions, tokens and the paired test."""
+    headlines = {AnswerRule.LAST, AnswerRule.PRM_ARGMAX, *(cell.rule for cell in cells)}
+    headlines |= {one.second.of.rule for one in made}
+    known = [r for r in rules_in(cells) if any(accuracy(cell, r) for cell in cells)]
+    rules = [r for r in known if r in headlines or not isinstance(r, AnswerRule)]
+    paired = {comparison.first.of.cell: comparison for comparison in made}
+    left = any(cell.not_run for cell in cells)
+    rows: list[list[Child]] = []
+    for cell in cells:
+        tokens, against = mean_interval(cell.tokens), paired.get(cell)
+        saved = None if against is None else against.saved
+        rows.append(
+            [
+                cell.name,
+                str(cell.n),
+                *(_rule_entry(cell, rule) for rule in rules),
+                f"{sum(row['completions'] for row in cell.rows) / len(cell.rows):.2f}",
+                with_ends(words.count(tokens.value), words.count_range(tokens)),
+                with_ends(
+                    words.percent(None if saved is None else saved.value),
+                    words.percent_range(saved),
+                ),
+                words.NONE if against is None else _test_entry(against),
+                str(sum(map(has_failed, cell.rows))),
+                *([f"{cell.not_run:,}"] if left else []),
+            ]
+        )
+    n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
+    told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
+    own = [f"{rule} is {rule.told()}" for rule in known if isinstance(rule, OwnRule)]
+    unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
+    return h(
+        "div",
+        table(
+            (
+                "strategy",
+                "N",
+                *(f"accuracy, {_title(rule, known)}" for rule in rules),
+                "completions per question",
+                "tokens per question",
+                "tokens saved",
+                "against MR-Thinking at its best, points",
+                "failed",
+                *(["not run"] if left else []),
+            ),
+            rows,
+            caption=f"{benchmark}: {told}",
+        ),
+        folded(
+            "How to read this table",
+            h(
+                "p",
+                "★ marks the headline answer rule of a strategy. Intervals (docs/report.md) are "
+                "95 %, each of its one comparison; p-values are of McNemar's exact test, "
+                f"corrected for all comparisons{f', {made[0].tests:,} in all' if made else ''}. "
+                "MR-Thinking is read by that of its answer rules which has most right here. "
+                "Ungraded answers are left out; failed questions count as wrong.",
+                f" {words.listed(unbilled)}: as published, without the warm-up, which was drawn "
+                "and paid." if unbilled else None,
+                f" Rules of users' own: {'; '.join(own)}." if own else None,
+            ),
+        ),
+        folded(
+            "Every answer rule",
+            table(
+                ("strategy", *(_title(rule, known) for rule in known)),
+                [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _title(rule: Rule, rules: Sequence[Rule]) -> str:
+    """A rule's name, with its place where another run's has the same name."""
+    alike = [other for other in rules if other.value == rule.value]
+    return f"{rule} ({rule.told()})" if len(alike) > 1 and isinstance(rule, OwnRule) else rule.value
+
+
+def _rule_entry(cell: Cell, rule: Rule) -> Child:
+    interval = accuracy(cell, rule)
+    if interval is None:
+        return words.NONE
+    star = " ★" if rule == cell.rule else ""
+    value = with_ends(f"{words.percent(interval.value)}{star}", words.percent_range(interval))
+    return [*value, bounds_note(column_of(cell, rule))]
+
+
+def _test_entry(comparison: Comparison) -> Child:
+    if comparison.accuracy is None or comparison.p_adjusted is None:
+        return words.NONE
+    return [
+        words.points(comparison.accuracy.value),
+        h("small", words.points_range(comparison.accuracy.low, comparison.accuracy.high)),
+        h("small", f"its {comparison.second.rule}"),
+        h("small", words.p_value(comparison.p_adjusted)),
+        h("small", verdict_words(comparison)),
+    ]
+
+
+def _questions(runs: Sequence[RunData], most_questions: int) -> list[Child]:
+    entries = entries_of(runs)
+    data = browser_data(runs, entries, most_questions)
     within = data.pop("within")
     said = f"{words.plural(len(entries), 'question')}, {within:,} with their chains in this file."
     if within < len(entries):
@@ -206,7 +300,6 @@ def _questions(report: Report) -> list[Child]:
             " The others show how they ended: markovscale report RUN --questions all holds every "
             "chain, and markovscale show RUN QUESTION prints one."
         )
-    data["chart"] = specification(charts.chain())
     return [
         h("p", said),
         h("noscript", h("p", "The list of questions and the charts need JavaScript.")),
@@ -217,7 +310,7 @@ def _questions(report: Report) -> list[Child]:
 
 
 def _chain(group: _Group) -> list[Child]:
-    """Every MR-Thinking: accuracy by round with the fitted chain, and the bounds."""
+    """Every MR-Thinking: accuracy by round with the fitted chain."""
     if not group.curves:
         return [
             h(
@@ -228,18 +321,7 @@ def _chain(group: _Group) -> list[Child]:
         ]
     body: list[Child] = []
     for curve in group.curves:
-        found, source = bounds_view(curve, group.cells)
-        bounds = figures.bounds_figure(
-            "Strategies and bounds",
-            [
-                (cell.name, cell.rule.value, right)
-                for cell in group.cells
-                if (right := accuracy(cell, cell.rule)) is not None
-            ],
-            found,
-            f"Each strategy by its headline answer rule; {source}",
-        )
-        body.append(h("div", figures.rounds_figure(curve), bounds, cls="pair"))
+        body.append(figures.rounds_figure(curve))
     return body
 
 
@@ -249,13 +331,13 @@ def _stopping(group: _Group) -> list[Child]:
 
 
 def _scores(group: _Group) -> list[Child]:
-    found = figures.reliability_figures(group.cells)
-    return [h("div", *found, cls="pair")] if found else []
+    found = trust_table(group.cells)
+    return [found] if found is not None else []
 
 
 def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
-    bills = [bill_of(cell, prices[cell.run]) for cell in group.cells]
-    priced = any(bill.cost is not None for bill in bills)
+    entries = {cell: entry_of(cell, group.cells, prices[cell.run]) for cell in group.cells}
+    priced = any("usd" in entry for entry in entries.values())
     counted = {
         "completion tokens": "completion_tokens",
         "of them thinking": "thinking_tokens",
@@ -265,26 +347,20 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
         "of them cached": "cached_prompt_tokens",
         "verifier tokens": "verifier_tokens",
     }
-    if any(bill.totals["judge_tokens"] for bill in bills):
+    if any(entry["tokens"]["judge_tokens"] for entry in entries.values()):
         counted["judge tokens"] = "judge_tokens"
-    ledger = table(
-        (
-            "strategy",
-            "completions",
-            *counted,
-            *(["cost, $", "$ per right answer"] if priced else []),
-        ),
-        [
-            (
-                bill.cell.name,
-                words.count(bill.completions),
-                *(words.count(bill.totals[name]) for name in counted.values()),
-                *([words.money(bill.cost), words.money(bill.cost_per_right)] if priced else []),
-            )
-            for bill in bills
-        ],
-        caption="Token ledger, whole run",
-    )
+    header = ("strategy", "completions", *counted)
+    rows: list[list[Child]] = []
+    for cell, entry in entries.items():
+        tokens = (words.count(entry["tokens"][name]) for name in counted.values())
+        rows.append([cell.name, words.count(entry["completions"]), *tokens])
+        if priced:
+            usd, right = entry.get("usd"), sum(cell.rights(cell.rule).values())
+            each = None if usd is None or not right else usd / right
+            rows[-1] += [words.money(usd), words.money(each)]
+    if priced:
+        header = (*header, "cost, $", "$ per right answer")
+    ledger = table(header, rows, caption="Tokens, whole run")
     known = dict.fromkeys(price for cell in group.cells if (price := prices[cell.run]) is not None)
     said = [
         f"$ per million tokens: {price.completion:g} for completions and wasted tokens, "
@@ -295,53 +371,59 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
     return [ledger, *(h("p", each, cls="hint") for each in said)]
 
 
-def _troubles(report: Report) -> Html:
+def _failures(runs: Sequence[RunData]) -> Html:
     """What went wrong, with examples."""
-    found = troubles(report.cells, {run.run_id: run.questions for run in report.runs})
-    if not found:
+    rows: list[list[Child]] = []
+    of_runs = [(run, cell) for run in runs for cell in run.cells]
+    for run, cell in of_runs:
+        examples: dict[str, list[Html]] = {}
+        for key, row in cell.by_question.items():
+            found = trouble_of(cell, row, run.questions.get(key))
+            if found is not None:
+                said = [h("bdi", row["question_id"]), ": ", h("code", found[1], dir="auto")]
+                examples.setdefault(found[0], []).append(h("li", *said))
+        rows += [
+            [
+                f"{cell.name}, {cell.benchmark}",
+                h("bdi", what),
+                f"{len(lines):,}",
+                h("ul", *lines[:_EXAMPLES]),
+            ]
+            for what, lines in examples.items()
+        ]
+    if not rows:
         return h("p", "No question failed, and every answer was graded.")
-    return table(
-        ("strategy", "what", "questions", "examples"),
-        [
-            (
-                f"{trouble.cell.name}, {trouble.cell.benchmark}",
-                h("bdi", trouble.what),
-                f"{trouble.count:,}",
-                h(
-                    "ul",
-                    *(
-                        h("li", h("bdi", question), ": ", h("code", what, dir="auto"))
-                        for question, what in trouble.examples
-                    ),
-                ),
-            )
-            for trouble in found
-        ],
-    )
+    return table(("strategy", "what", "questions", "examples"), rows)
+
+
+def trouble_of(cell: Cell, row: Seen, question: Seen | None) -> tuple[str, str] | None:
+    """The kind of trouble of an outcome, and what came of it; None where it has an answer that is
+    graded."""
+    rule = cell.rule.value
+    if row["error"] is not None:
+        return f"failed: {row['error'].partition(':')[0][:60]}", row["error"][:400]
+    if row[f"verdict_{rule}"] == "ungraded":
+        gold = question["gold"] if question is not None else None
+        return "ungraded answer", f"answer {row[f'answer_{rule}']!r}, gold {gold!r}"[:400]
+    if row[f"answer_{rule}"] is None:
+        return "no answer", f"none in {row['completions']} completions"
+    return None
 
 
 def run_facts(run: RunData) -> Html:
     """What was run: models, questions, seeds, versions, attempts and the whole configuration."""
     science = run.config.science
-    verifier = "none"
-    if science.verifier is not None:
-        verifier = f"{_model(science.verifier)}, {science.verifier.kind}"
     pairs: list[tuple[str, Child]] = [
         ("run", run.run_id),
         ("folder", run.run.address),
         ("made by", "SCRIPTED ENGINES, no model" if run.synthetic else "real engines"),
-        ("generator", _model(science.generator)),
-        ("verifier", verifier),
-        ("benchmarks", ", ".join(source.name for source in science.benchmarks)),
+        ("generator", science.generator.model),
+        ("verifier", "none" if science.verifier is None else science.verifier.model),
         ("questions", f"{len(run.questions):,}"),
         ("chains done", f"{run.chains_done:,} of {run.chains:,}"),
         ("decoding", science.decoding_in_words),
-        ("grader", science.grader),
-        *([("judge", _model(science.judge))] if science.judge is not None else []),
-        ("run seed", str(science.seed)),
         ("science digest", h("code", run.config.science_digest())),
         ("attempts", str(len(run.attempts))),
-        ("engines", _engines(run.config.runtime)),
     ]
     for attempt, environment in sorted(run.environments.items()):
         for name, values in environment.items():
@@ -349,14 +431,3 @@ def run_facts(run: RunData) -> Html:
             pairs.append((f"{name}, attempt {attempt}", said))
     whole = h("pre", run.config.model_dump_json(indent=2), cls="text")
     return h("div", facts(pairs), folded("The whole configuration", whole))
-
-
-def _model(model: Any) -> str:
-    return model.model if model.revision is None else f"{model.model} at {model.revision}"
-
-
-def _engines(runtime: RuntimeConfig) -> str:
-    endpoint = runtime.generator.endpoint
-    if endpoint is None:
-        return f"{runtime.generator.most_replicas} generator replicas"
-    return f"generator behind an endpoint, {words.count(len(endpoint.base_urls))} address(es)"

@@ -22,7 +22,7 @@ from pipeline.records.trajectory import Row, Seen
 from pipeline.report import words
 from pipeline.report.run_data import Cell, RunData, right_of
 from pipeline.theory.markov import stationary_accuracy
-from pipeline.theory.stopping import why_stopped
+from pipeline.theory.stopping import STOP_RULES, why_stopped
 from pipeline.theory.transitions import QuestionKey
 
 MOST_QUESTIONS = 300
@@ -83,7 +83,6 @@ class ChainView:
     answer: str | None
     chosen: int | None
     """Position of the answer; None where it cannot be said."""
-    tau: float | None
     names: list[str]
     answers: list[str | None]
     scores: list[float | None]
@@ -271,7 +270,7 @@ def why(cell: Cell, row: Seen) -> str:
                 f"expected to help (Theorem 1)."
             )
         case StopReason.CONFIDENT:
-            known = cell.kind in ("markovscale_star", "markovscale_0") and path
+            known = getattr(cell.strategy, "stop_rule", None) in STOP_RULES and path
             if not known or None in (row["a"], row["b"]):  # confident in a way of its own
                 return f"Confident after {after}."
             a, b = row["a"], row["b"]
@@ -327,7 +326,6 @@ def _chain(cell: Cell, row: Seen, completions: Sequence[Seen]) -> ChainView:
     rounds = len(row["round_answers"])
     recorded = completions if len(completions) == rounds else ()
     path = row["posterior_path"]
-    tau = getattr(cell.strategy, "tau", None)
     answer = row[f"answer_{cell.rule.value}"]
     return ChainView(
         strategy=cell.name,
@@ -339,8 +337,7 @@ def _chain(cell: Cell, row: Seen, completions: Sequence[Seen]) -> ChainView:
         why=visible(why(cell, row)),
         rule=cell.rule.value,
         answer=answer and visible(answer),
-        chosen=_chosen(cell, row),
-        tau=tau if path else None,
+        chosen=chosen_position(cell, row),
         names=[
             f"{'sample' if recorded and recorded[r]['pool'] == Pool.PARALLEL else 'round'} {r}"
             for r in range(rounds)
@@ -366,9 +363,9 @@ def _marks(row: Seen) -> str:
     return "".join(_MARKS.get(verdict or "", "–") for verdict in row["round_verdicts"])
 
 
-def _chosen(cell: Cell, row: Seen) -> int | None:
-    """Position of the answer under the headline rule; the code of a user's own rule is not run: it
-    may not be installed here."""
+def chosen_position(cell: Cell, row: Seen) -> int | None:
+    """Position of the answer under the headline rule, None where it cannot be said; the code of a
+    user's own rule is not run: it may not be installed here."""
     if isinstance(cell.rule, OwnRule):
         answer = row[f"answer_{cell.rule}"]
         same = [i for i in row["stop_rounds"] if row["round_answers"][i] == answer]

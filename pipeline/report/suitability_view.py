@@ -1,4 +1,4 @@
-"""*Suitability view*: diagnostics of the chains of runs and pools, and their table."""
+"""*Suitability view*: diagnostics of the chains and scores of runs and pools, and their tables."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from pipeline.replay.pools import CompletionPool
 from pipeline.report import words
 from pipeline.report.html import Html, folded, table
 from pipeline.report.run_data import Cell
+from pipeline.statistics.calibration import reliability
 from pipeline.theory.suitability import Suitability, suitability
 from pipeline.theory.transitions import labels_of_verdicts
 
+_SAMPLERS = ("self_consistency", "best_of_n")
+"""Kinds that draw all their samples whatever comes."""
+
 
 def suitability_of(cells: Sequence[Cell]) -> Suitability | None:
-    """The diagnostics of one benchmark, from its longest MR-Thinking chains; None without
-    chains."""
+    """The diagnostics of one benchmark, from its longest MR-Thinking chains and its most samples;
+    None without chains."""
     whole = [cell for cell in cells if cell.kind == "mr_thinking" and cell.n > 1]
     if not whole:
         return None
     rows = max(whole, key=lambda cell: cell.n).rows
+    drawn = [cell for cell in cells if cell.kind in _SAMPLERS and cell.n > 1]
+    samples = max(drawn, key=lambda cell: cell.n).rows if drawn else ()
     return suitability(
         [labels_of_verdicts(row["round_verdicts"]) for row in rows],
         [row["round_scores"] for row in rows],
+        [labels_of_verdicts(row["round_verdicts"]) for row in samples],
     )
 
 
@@ -31,6 +38,7 @@ def suitability_of_pool(pool: CompletionPool) -> Suitability | None:
     return suitability(
         [labels_of_verdicts(question.round_verdicts) for question in pool.questions],
         [[_score(entry.observation) for entry in q.rounds] for q in pool.questions],
+        [labels_of_verdicts(q.sample_verdicts) for q in pool.questions] if pool.samples else (),
     )
 
 
@@ -40,10 +48,14 @@ def _score(observation: Observation) -> float | None:
 
 def numbers_of(found: Suitability) -> Html:
     """All diagnostics as a table, folded."""
-    rows: list[tuple[str, str, str]] = []
-    if found.auc_within is not None:
-        told = words.decimal_with(found.auc_within)
-        rows.append(("verifier's AUC within a question", told, words.NONE))
+    rows: list[tuple[str, str, str]] = [
+        (f"verifier's AUC {where}", words.decimal_with(auc), words.NONE)
+        for where, auc in (
+            ("within a question", found.auc_within),
+            ("over all completions", found.auc_pooled),
+        )
+        if auc is not None
+    ]
     rows += [
         (
             f"correlation of rightness, {words.plural(each.lag, 'round')} apart",
@@ -52,6 +64,12 @@ def numbers_of(found: Suitability) -> Html:
         )
         for each in found.lags
     ]
+    if found.samples is not None:
+        told = words.decimal_with(found.samples)
+        rows.append(("the same of two independent samples", told, words.NONE))
+    if found.curve_variance is not None:
+        told = words.decimal(found.curve_variance)
+        rows.append(("variance of the accuracy curve over the chain's", told, words.decimal(1.0)))
     rows += [
         (f"{name} the same in every round", words.p_value(p), words.NONE)
         for name, p in zip("ab", found.drift, strict=True)
@@ -67,3 +85,39 @@ def numbers_of(found: Suitability) -> Html:
         f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers",
         table(("", "observed [95 %]", "of the fitted chain"), rows),
     )
+
+
+def trust_table(cells: Sequence[Cell]) -> Html | None:
+    """How well the verifier's score, and p_MAP and p0 of each cell that has them, predict a right
+    answer; None without predictions."""
+    # scores of chains that their scores have stopped look too good: the longest unstopped cell
+    fixed = [cell for cell in cells if cell.kind in ("mr_thinking", "best_of_n")]
+    scored = [max(fixed, key=lambda cell: cell.n)] if fixed else list(cells)
+    names = words.listed([cell.name for cell in scored])
+    found = {
+        f"verifier's score of each completion of {names}": [
+            pair
+            for cell in scored
+            for row in cell.rows
+            for pair in zip(row["round_scores"], row["round_verdicts"], strict=True)
+        ]
+    }
+    for cell in cells:
+        found[f"p_MAP of {cell.name} at its stop"] = [
+            (path[-1], row["round_verdicts"][len(path) - 1])
+            for row in cell.rows
+            if (path := row["posterior_path"]) and len(path) <= len(row["round_verdicts"])
+        ]
+        begun = [row for row in cell.rows if row["round_verdicts"]]
+        found[f"p0 of {cell.name}, first answer"] = [
+            (row["p0"], row["round_verdicts"][0]) for row in begun
+        ]
+    rows = []
+    for name, pairs in found.items():
+        known = [(p, v == "right") for p, v in pairs if p is not None and v in ("right", "wrong")]
+        if known:
+            made = reliability(*zip(*known, strict=True))
+            numbers = map(words.decimal, (made.auc, made.ece, made.brier))
+            rows.append((name, f"{made.n:,}", *numbers))
+    header = ("prediction", "number", "AUC", "calibration error", "Brier score")
+    return table(header, rows, caption="Predictions against answers") if rows else None

@@ -14,10 +14,16 @@ import numpy as np
 
 from pipeline.answers.answer_rules import Rule
 from pipeline.core.prices import Prices
-from pipeline.records.outcome import FINAL, can_apply, columns_of, counted_verdict, has_failed
+from pipeline.records.outcome import (
+    FINAL,
+    TOKEN_KINDS,
+    can_apply,
+    columns_of,
+    counted_verdict,
+    has_failed,
+)
 from pipeline.report.comparison import only_chain
 from pipeline.report.run_data import Cell
-from pipeline.report.spending import bill_of
 from pipeline.statistics.intervals import share_interval, wilson
 from pipeline.theory.estimate import COUNTED, estimate_table
 from pipeline.theory.markov import accuracy_after
@@ -39,14 +45,16 @@ def summarise(cells: Sequence[Cell], prices: Prices | None = None) -> list[dict[
         cells: of one run. Where a question has an outcome a chain, accuracies are means over
             questions of the share of its chains.
         prices: of tokens; None leaves ``usd`` out.
-        several: whether a question may have an outcome a chain; accuracies are then means over
-            questions of the share of its chains.
     """
-    return [_entry(cell, cells, prices) for cell in cells]
+    return [entry_of(cell, cells, prices) for cell in cells]
 
 
-def _entry(cell: Cell, cells: Sequence[Cell], prices: Prices | None) -> dict[str, Any]:
-    rows, bill = cell.rows, bill_of(cell, prices)
+def entry_of(cell: Cell, cells: Sequence[Cell], prices: Prices | None) -> dict[str, Any]:
+    """What a summary says of one of some cells; thinking tokens are part of completion tokens,
+    cached ones of prompt tokens."""
+    rows = cell.rows
+    names = (*TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
+    tokens = {name: sum(row[name] for row in rows) for name in names}
     entry = {
         "strategy": cell.label,
         "kind": cell.kind,
@@ -56,16 +64,16 @@ def _entry(cell: Cell, cells: Sequence[Cell], prices: Prices | None) -> dict[str
         "failed": sum(map(has_failed, rows)),
         "headline_rule": cell.rule.value,
         "accuracy": {rule.value: _accuracy(cell, rule) for rule in cell.rules},
-        "completions": bill.completions,
-        "tokens_per_question": bill.totals["completion_tokens"] / len(rows),
-        "tokens": dict(bill.totals),
+        "completions": sum(row["completions"] for row in rows),
+        "tokens_per_question": tokens["completion_tokens"] / len(rows),
+        "tokens": tokens,
         "stop_reasons": dict(Counter(row["stop_reason"] for row in rows)),
         "p0_sources": dict(Counter(row["p0_source"] for row in rows if row["p0_source"])),
         **{name: _mean(row[name] for row in rows) for name in ("a", "b")},
         "tokens_saved": _saved(cell, cells),
         "not_run": cell.not_run,
     }
-    return entry if bill.cost is None else {**entry, "usd": bill.cost}
+    return entry if prices is None else {**entry, "usd": prices.usd(tokens)}
 
 
 def _accuracy(cell: Cell, rule: Rule) -> dict[str, Any] | None:
@@ -132,7 +140,7 @@ def chain_fits(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         first, last = accuracy_of(of_first), accuracy_of(of_last)
         if first["accuracy"] is None or not table_QC.any():
             continue
-        fit = estimate_table(table_QC)
+        fit = estimate_table(table_QC, labels=Labels.GOLD)
         estimates = {
             "a": fit.a,
             "b": fit.b,
@@ -143,7 +151,7 @@ def chain_fits(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             {
                 "benchmark": cell.benchmark,
                 "strategy": cell.label,
-                "labels": Labels.GOLD.value,
+                "labels": fit.labels.value,
                 "from_right": fit.counts.from_right,
                 "from_wrong": fit.counts.from_wrong,
                 "p0": first["accuracy"],

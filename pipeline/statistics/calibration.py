@@ -12,31 +12,16 @@ from numpy.typing import ArrayLike
 
 from pipeline.core.arrays import BoolArray, FloatArray
 from pipeline.statistics.calibration_maps import IsotonicMap
-from pipeline.statistics.intervals import Interval, wilson
 
 BINS = 10
-"""Of a reliability diagram."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """Predictions within [low, high) (the last bin holds its upper end) and what came."""
-
-    low: float
-    high: float
-    n: int
-    predicted: float
-    """Mean prediction; nan in an empty bin."""
-    right: Interval | None
-    """Share that was right, with its Wilson interval; None in an empty bin."""
+"""Of equal width, over which the calibration error is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """A reliability diagram and its summaries."""
+    """How well predicted probabilities agree with outcomes."""
 
     n: int
-    bins: tuple[Bin, ...]
     ece: float
     """Expected calibration error: mean over predictions of their bin's |predicted - right|."""
     brier: float
@@ -73,19 +58,10 @@ def reliability(predicted: ArrayLike, right: ArrayLike) -> Reliability:
     if not np.all((values >= 0) & (values <= 1)):
         raise ValueError("predicted must be in [0, 1], got a value outside")
     place = np.minimum((values * BINS).astype(np.int64), BINS - 1)
-    bins, error = [], 0.0
-    for i in range(BINS):
-        inside = place == i
-        n = int(np.sum(inside))
-        mean = float(np.mean(values[inside])) if n else math.nan
-        share = wilson(int(np.sum(outcome[inside])), n) if n else None
-        if share is not None:
-            error += n * abs(mean - share.value)
-        bins.append(Bin(low=i / BINS, high=(i + 1) / BINS, n=n, predicted=mean, right=share))
+    gap = np.bincount(place, weights=values - outcome, minlength=BINS)
     return Reliability(
         n=len(values),
-        bins=tuple(bins),
-        ece=error / len(values),
+        ece=float(np.abs(gap).sum()) / len(values),
         brier=float(np.mean((values - outcome) ** 2)),
         auc=roc_auc(values, outcome),
     )
@@ -104,33 +80,21 @@ def fit_isotonic(scores: ArrayLike, right: ArrayLike) -> IsotonicMap:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
-    """A map fitted on one part of the questions and judged on the others."""
-
-    map: IsotonicMap
-    n_fit: int
-    """Scores that the map was fitted on."""
-    before: Reliability
-    """Of the raw scores of the other questions."""
-    after: Reliability
-    """Of the same scores, mapped."""
-
-
 def calibrate(
     scores: Sequence[float],
     right: Sequence[bool],
     questions: Sequence[Hashable],
     *,
     seed: int,
-) -> Calibrated:
-    """Fit a map on half of the questions, drawn by `seed`, and judge it on the other half.
+) -> tuple[Reliability, Reliability]:
+    """Fits an isotonic map on half of the questions; returns how well the scores of the other half
+    agree with outcomes, raw and mapped.
 
     Args:
         scores: raw scores in [0, 1].
         right: outcomes.
         questions: the question of each score; all scores of one go to the same half.
-        seed: of the split.
+        seed: of the split into halves.
 
     Raises:
         ValueError: where lengths differ or there are fewer than two questions.
@@ -146,12 +110,7 @@ def calibrate(
     fit = np.array([question in fitting for question in questions])
     found = fit_isotonic(values[fit], outcome[fit])
     mapped = [found(score) for score in values[~fit]]
-    return Calibrated(
-        map=found,
-        n_fit=int(np.sum(fit)),
-        before=reliability(values[~fit], outcome[~fit]),
-        after=reliability(mapped, outcome[~fit]),
-    )
+    return reliability(values[~fit], outcome[~fit]), reliability(mapped, outcome[~fit])
 
 
 def _checked(scores: ArrayLike, right: ArrayLike) -> tuple[FloatArray, BoolArray]:

@@ -1,7 +1,7 @@
 """*Calibration maps*: functions from a raw score to a calibrated probability, as stored with a run.
 
-They are fitted in `pipeline.statistics.calibration` on a held-out split; applying one needs
-neither scipy nor the data.
+Isotonic ones are fitted in `pipeline.statistics.calibration` on a held-out split; applying one
+needs neither scipy nor the data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class IsotonicMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlattMap:
-    """1 / (1 + exp(-(slope score + intercept))), as earlier versions fitted it."""
+    """1 / (1 + exp(-(slope score + intercept))): of a user's own fit, or an earlier version's."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "platt"

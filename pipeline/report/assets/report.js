@@ -85,7 +85,7 @@
   const holder = document.getElementById("question-data");
   if (!holder) return;
   const PAGE = 15;
-  const { questions, chart } = JSON.parse(holder.textContent);
+  const { questions } = JSON.parse(holder.textContent);
   const list = document.getElementById("question-list");
   const page = document.getElementById("question-page");
   const some = (test) => (question) => question.chains.some(test);
@@ -172,12 +172,6 @@
     const answer = make("p", `Answer by ${chain.rule}: `);
     answer.append(make("bdi", chain.answer ?? "none"), `. ${chain.tokens.toLocaleString("en")} completion tokens.`);
     section.append(title, make("p", chain.why, { class: "why", dir: "auto" }), answer);
-    if (chain.scores.filter((score) => score !== null).length > 1) {
-      const picture = make("div", null, { class: "vega beliefs" });
-      const rounds = chain.names.map((_, r) => ({ round: r, score: chain.scores[r], belief: chain.beliefs[r] ?? null, tau: chain.tau, verdict: MARKS[chain.marks[r]] }));
-      section.append(picture);
-      requestAnimationFrame(() => drawChart(picture, { ...chart, datasets: { rounds } }));
-    }
     const rounds = make("ol", null, { class: "rounds" });
     chain.names.forEach((name, r) => {
       const row = make("li", null, r === chain.chosen ? { class: "chosen" } : {}), line = make("div", null, { class: "told" });
