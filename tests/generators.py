@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,6 +22,8 @@ from pipeline.core.protocol import (
 )
 from pipeline.core.seeds import question_seed
 
+ALPHABET = "ab1 {}\\<>&\"'\n\x00\u202e\u00e9\u0663\U0001f600"
+"""Characters that text may trip over; the tables of all of Unicode take seconds to make."""
 PRIORS = Priors(p0=0.4, p0_source="predictor", a=0.1, b=0.3)
 
 
@@ -49,47 +52,50 @@ def completions(answers: Sequence[str | None]) -> list[Completion]:
     return [completion(answer) for answer in answers]
 
 
+@cache
 def scores() -> st.SearchStrategy[float]:
     """Verifier scores, the ends of the range included."""
     return st.floats(0, 1) | st.sampled_from([0.0, 0.5, 1.0])
 
 
+@cache
 def answers() -> st.SearchStrategy[str | None]:
     """Few distinct answers, so that votes agree and tie, and none at all."""
     return st.sampled_from(["1", "2", "3", None])
+
+
+_TEXTS = st.sampled_from(
+    [
+        "",
+        "<think>\nhm</think> \\boxed{ANSWER}",
+        "hm",
+        '{"sub-questions": [{"description": "a?", "answer": 1, "depend": []}, '
+        '{"description": "b?", "answer": "2", "depend": [0]}]}',
+        "<question>1 + 2?</question>",
+        "Ranking: Q2, Q1",
+        "Q1 is easy. Ranking: Q1, Q2, Q3",
+    ]
+) | st.text(ALPHABET, max_size=20)
+_STEPS, _TOKENS = st.lists(scores(), max_size=3), st.integers(0, 50)
+_ENDS = st.sampled_from(["stop", "length"])
 
 
 @st.composite
 def completions_of_any_kind(draw: st.DrawFn) -> Completion:
     """Scored completions: answered or not, whole or cut, with the texts that strategies read."""
     answer = draw(answers())
-    steps = tuple(draw(st.lists(scores(), max_size=3)))
-    text = draw(
-        st.sampled_from(
-            [
-                "",
-                f"<think>\nhm</think> \\boxed{{{answer}}}",
-                "hm",
-                '{"sub-questions": [{"description": "a?", "answer": 1, "depend": []}, '
-                '{"description": "b?", "answer": "2", "depend": [0]}]}',
-                "<question>1 + 2?</question>",
-                "Ranking: Q2, Q1",
-                "Q1 is easy. Ranking: Q1, Q2, Q3",
-            ]
-        )
-        | st.text(max_size=20)
-    )
     return Completion(
-        text=text,
+        text=draw(_TEXTS).replace("ANSWER", str(answer)),
         answer=answer,
-        finish_reason=draw(st.sampled_from(["stop", "length"])),
-        completion_tokens=draw(st.integers(0, 50)),
-        step_scores=steps,
+        finish_reason=draw(_ENDS),
+        completion_tokens=draw(_TOKENS),
+        step_scores=tuple(draw(_STEPS)),
         score=draw(scores()),
         **draw(logprobs()),
     )
 
 
+@cache
 def logprobs() -> st.SearchStrategy[dict[str, float]]:
     """Fields of a completion whose log-probabilities were recorded, or of one without."""
     return st.sampled_from(
@@ -103,17 +109,18 @@ def logprobs() -> st.SearchStrategy[dict[str, float]]:
     )
 
 
+@cache
 def observations() -> st.SearchStrategy[Observation]:
     """What may come for a request that is to be scored; one in eight fails."""
     failure = st.builds(Failure, error=st.just("EngineError: lost"))
-    return st.integers(0, 7).flatmap(
-        lambda dice: failure if dice == 0 else completions_of_any_kind()
-    )
+    had = completions_of_any_kind()
+    return st.integers(0, 7).flatmap(lambda dice: failure if dice == 0 else had)
 
 
 Answerer = Callable[[Question, Request], Observation]
 
 
+@cache
 def answerers() -> st.SearchStrategy[Answerer]:
     """Engines: functions that answer the same request of a question alike, whenever it is asked.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -117,6 +118,7 @@ def pools(draw: st.DrawFn, *, rounds: int = 6, samples: int = 0) -> CompletionPo
     return pool_of(questions, rounds=rounds, samples=samples)
 
 
+@cache
 def _observations() -> st.SearchStrategy[Observation]:
     """Scored completions; one in sixteen fails."""
     had = st.builds(

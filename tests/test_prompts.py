@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.prompts import EmptyAnswer, Feedback, Prompts, first_box_compat
 from pipeline.core.protocol import Completion
+from tests.generators import ALPHABET
 
 
 def test_a_later_round_states_the_previous_answer_in_a_box():
@@ -16,7 +17,7 @@ def test_a_later_round_states_the_previous_answer_in_a_box():
     assert turn.content.endswith("$\\boxed{3}$, and please re-answer.")
 
 
-@given(question=st.text(min_size=1), answer=st.text())
+@given(question=st.text(ALPHABET, min_size=1), answer=st.text(ALPHABET))
 def test_braces_in_questions_and_answers_are_literal(question, answer):
     """Placeholders inside a question or an answer are never filled in."""
     prompts = Prompts(first="Q {question}", revise="Q {question} A {answer} end")

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 
 from pipeline.records import table_rows
 from pipeline.records.table_rows import RowsTable, RowViews, TableRows
+from tests.generators import ALPHABET
 
 SCHEMA = pa.schema([("name", pa.string()), ("scores", pa.list_(pa.float64()))])
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
-            "name": st.none() | st.text(st.characters(codec="utf-8"), max_size=3),
+            "name": st.none() | st.text(ALPHABET, max_size=3),
             "scores": st.none() | st.lists(st.none() | st.floats(0, 1), max_size=3),
         }
     ),
