@@ -25,9 +25,10 @@ paper: install
 	  --pool data/pools/steps-large --out runs/paper
 	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper-expressions
 
+# compiled modules are kept, whatever the shell says: tests start many processes
 test: install-dev
-	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \
-	  -n 3 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile \
+	  -m "not ray and not vllm and not browser and not slow and not gpu and not readers"
 
 # the same tests with the branches of pipeline/ that they take; tracing doubles their time
 coverage: install-dev

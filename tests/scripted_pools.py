@@ -13,7 +13,7 @@ from pipeline.config.runtime import Script
 from pipeline.records.run_dir import RunDir, rows_of
 from tests.live import ScriptedGenerator, create, live
 
-OTHER = 24
+OTHER = 12
 """Questions of the benchmark ``pairs``."""
 
 
@@ -26,7 +26,7 @@ def made_up(folder: Path) -> str:
     return str(path)
 
 
-def configuration(folder: Path, backbone: str, strategies: list[Any], size: int = 24) -> RunConfig:
+def configuration(folder: Path, backbone: str, strategies: list[Any], size: int = 12) -> RunConfig:
     """Both benchmarks with scripted engines under a backbone's name."""
     return RunConfig.parse(values_of(folder, backbone, strategies, size))
 
@@ -54,7 +54,7 @@ async def collected(
     backbone: str,
     rounds: int = 8,
     samples: int = 8,
-    size: int = 24,
+    size: int = 12,
     fails_in: int | None = None,
 ) -> RunDir:
     """A finished collection; chains fail in one round where it is given."""
@@ -68,7 +68,7 @@ async def collected(
     return run
 
 
-async def evaluated(folder: Path, backbone: str, strategies: list[Any], size: int = 24) -> RunDir:
+async def evaluated(folder: Path, backbone: str, strategies: list[Any], size: int = 12) -> RunDir:
     """A finished run of other strategies on the same questions."""
     run = create(configuration(folder, backbone, strategies, size), f"run-{backbone}")
     await live(run)

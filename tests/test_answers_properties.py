@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.answers import Verdict, canonical, grade
 
-SETTINGS = settings(max_examples=40, deadline=None)
+SETTINGS = settings(max_examples=20, deadline=None)
 fractions = st.fractions(min_value=-1000, max_value=1000, max_denominator=400)
 decimals = st.builds(
     lambda n, places: Fraction(n, 10**places), st.integers(-9999, 9999), st.integers(0, 4)
@@ -170,7 +170,7 @@ def test_roots_are_reduced(n: int, m: int, k: int) -> None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text(alphabet="0123456789xyabe+-*/^_(){}[],.=<>| \\\\%$!:&;²™№½ﬁ㎡", max_size=30))
 def test_any_text_has_a_stable_form(text: str) -> None:
     """Any answer at all has a canonical form, is RIGHT for itself, and the form is its own form."""
@@ -186,7 +186,7 @@ _WORDS = ["of", "per", "a", "the", "and", "in", "for", "of/", "\\text{of}", "-",
 _UNITS = ["apples", "miles", "hour", "m", "cm", "%"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(words=st.lists(st.sampled_from(_NUMBERS + _WORDS + _UNITS), min_size=1, max_size=8))
 def test_any_words_can_be_graded(words: list[str]) -> None:
     """Words around a number, in whatever order a small model puts them, are graded."""
@@ -201,14 +201,14 @@ def _is_number_or_raised(c: str) -> bool:
     return c.isdigit() or unicodedata.category(c) in ("No", "Nl") or "<s" in shape
 
 
-_ODD = [c for c in map(chr, range(0x20000)) if _is_number_or_raised(c)][::3]
+_ODD = [c for c in map(chr, range(0x20000)) if _is_number_or_raised(c)][::6]
 
 
 def test_any_sign_for_a_number_can_be_graded() -> None:
-    """Digits of every script, circled, raised and lowered signs (each third): none breaks."""
+    """Digits of every script, circled, raised and lowered signs (each sixth): none breaks."""
     verdicts = {grade("5", text) for c in _ODD for text in (c, f"5 {c}")}
 
-    assert len(_ODD) > 500
+    assert len(_ODD) > 250
     assert verdicts <= set(Verdict)
 
 

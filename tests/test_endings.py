@@ -134,13 +134,13 @@ PYTHON = sys.executable
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        ("{python} -m jobs.status {run} --json >&-", 0),
-        ("{python} -m jobs.status {run} >/dev/full", 2),
+        ("{python} -m jobs >&-", 0),
+        ("{python} -m jobs >/dev/full", 2),
     ],
 )
-def test_output_that_nobody_takes_is_no_traceback(finished, command, status):
+def test_output_that_nobody_takes_is_no_traceback(command, status):
     """A closed output ends it quietly, a full disk with one line."""
-    ended = shell(command.format(python=PYTHON, run=finished))
+    ended = shell(command.format(python=PYTHON))
 
     assert ended.returncode == status
     assert "Traceback" not in ended.stderr
@@ -148,14 +148,15 @@ def test_output_that_nobody_takes_is_no_traceback(finished, command, status):
     assert ended.stderr.count("\n") == (status == 2)
 
 
-@pytest.mark.parametrize("job", ["jobs.status", "jobs"])
-def test_a_reader_that_is_gone_ends_it_quietly(finished, job):
+def test_a_reader_that_is_gone_ends_it_quietly(finished):
     """As `head` leaves a pipe; here it has left before the job begins."""
     read, write = os.pipe()
     os.close(read)
-    arguments = [finished, "--json"] if job == "jobs.status" else []
     ended = subprocess.run(
-        [PYTHON, "-m", job, *arguments], stdout=write, stderr=subprocess.PIPE, timeout=250
+        [PYTHON, "-m", "jobs.status", finished, "--json"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=250,
     )
     os.close(write)
 

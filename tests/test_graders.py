@@ -26,7 +26,7 @@ RIGHT, WRONG, UNGRADED = Verdict.RIGHT, Verdict.WRONG, Verdict.UNGRADED
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[GradingPool]:
-    with GradingPool(workers=2) as opened:
+    with GradingPool(workers=1) as opened:
         yield opened
 
 

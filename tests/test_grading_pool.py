@@ -34,7 +34,7 @@ def pool() -> Iterator[GradingPool]:
 
 @pytest.fixture
 def hasty() -> Iterator[GradingPool]:
-    with GradingPool(workers=1, timeout_s=1.5) as opened:
+    with GradingPool(workers=1, timeout_s=1.0) as opened:
         yield opened
 
 
@@ -117,21 +117,20 @@ EXPENSIVE = {
 }
 
 
-@pytest.mark.parametrize("name", list(EXPENSIVE))
-def test_in_place_costs_are_bounded(name: str) -> None:
+def test_in_place_costs_are_bounded() -> None:
     """Whatever is graded, an event loop is held for less than 5 ms (here five times that, for busy
     machines); the rest is a worker's."""
-    answer = EXPENSIVE[name]
-    with GradingPool() as fresh:
-        for gold, prediction in (("5", answer), (answer, "\\frac{x}{2}"), (answer, answer + "+1")):
-            seconds = []
-            for _ in range(3):
-                cached_reading.cache_clear()
-                start = time.thread_time()
-                fresh.in_place(gold, prediction)
-                seconds.append(time.thread_time() - start)
 
-            assert min(seconds) < 0.025
+    def seconds(fresh: GradingPool, gold: str, prediction: str) -> float:
+        cached_reading.cache_clear()
+        start = time.thread_time()
+        fresh.in_place(gold, prediction)
+        return time.thread_time() - start
+
+    with GradingPool() as fresh:
+        for name, answer in EXPENSIVE.items():
+            for pair in (("5", answer), (answer, "\\frac{x}{2}"), (answer, answer + "+1")):
+                assert any(seconds(fresh, *pair) < 0.025 for _ in range(3)), name
 
 
 def test_graders_differ_where_they_should(pool: GradingPool) -> None:
@@ -146,8 +145,9 @@ def test_graders_differ_where_they_should(pool: GradingPool) -> None:
     assert verdicts == [Verdict.WRONG, Verdict.WRONG, Verdict.RIGHT]
 
 
-def test_an_overrun_is_killed_and_replaced(hasty: GradingPool) -> None:
-    """A pair that hangs is UNGRADED in time (wrong for the paper), and the next one runs."""
+def test_a_worker_that_overruns_or_dies_is_replaced(hasty: GradingPool) -> None:
+    """A pair that hangs is UNGRADED in time, and the next one runs; a crash costs one verdict and
+    no exception."""
     hasty.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
     (before,) = hasty.process_ids
     start = time.monotonic()
@@ -159,13 +159,8 @@ def test_an_overrun_is_killed_and_replaced(hasty: GradingPool) -> None:
     assert seconds < 60  # the pair itself would take hours
     assert after == [Verdict.RIGHT]
     assert not running(before)
-    assert before not in hasty.process_ids
-
-
-def test_a_worker_that_dies_gives_ungraded(hasty: GradingPool) -> None:
-    """A crash costs one verdict and no exception."""
-    hasty.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
     (pid,) = hasty.process_ids
+    assert pid != before
     killer = threading.Timer(0.3, os.kill, (pid, 9))
     killer.start()
     verdict = hasty.grade_many([("5", HANGS)])
@@ -210,7 +205,7 @@ def test_works_from_any_thread_and_loop(pool: GradingPool) -> None:
 
 def test_memory_is_bounded() -> None:
     """A worker cannot take more memory than it was given."""
-    with GradingPool(workers=1, timeout_s=2.0, memory_bytes=300 << 20) as small:
+    with GradingPool(workers=1, timeout_s=1.0, memory_bytes=300 << 20) as small:
         verdict = small.grade_many([("5", HANGS), (r"\int_0^1 x dx", "1/2")])
         (pid,) = small.process_ids
         limits = Path(f"/proc/{pid}/limits").read_text()

@@ -89,10 +89,6 @@ def test_the_rules_of_the_page_keep_the_contract(project, capsys, monkeypatch):
         ("def r(c): return int(time.time()) % len(c)", "asks the clock (time.time)"),
         ("def r(c): return random.randrange(len(c))", "asks random numbers"),
         ("def r(c): return hash(str(c[-1].answer)) % len(c)", "alike in another process"),
-        (
-            "def r(c): return FIRST.setdefault(tuple(x.answer for x in c), len(FIRST)) % len(c)",
-            "alike in another process",
-        ),
         ("def r(c): raise SystemExit(0)", "it raised SystemExit: 0"),
         ("def r(c): KEPT.append(1); return len(KEPT) % len(c)", "it chose 0 and then 1"),
         ("def r(c): return len(c)", "an index in [0, 1), the completions that it was given"),
@@ -109,7 +105,7 @@ def test_the_rules_of_the_page_keep_the_contract(project, capsys, monkeypatch):
 )
 def test_what_breaks_the_contract_is_one_clear_line(project, capsys, body, says):
     """A rule with a fault of each kind ends with status 2 and a line that names it."""
-    head = "import random, time\nfrom dataclasses import dataclass\nKEPT, FIRST = [], {}\n"
+    head = "import random, time\nfrom dataclasses import dataclass\nKEPT = []\n"
     (project / "early" / "rules.py").write_text(f"{head}{body}\n")
 
     status = check_rule(["early.rules:r"])

@@ -5,7 +5,6 @@ does, and 0 < lambda < 1 as its appendix assumes, unless an entry is about anoth
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -94,68 +93,6 @@ def test_each_case_of_the_appendix_by_numbers(case: str) -> None:
                 assert found == brute_force(tau, p0, a, b)
     assert tried >= 10
     assert (differ > 0) is (case in WRONG)
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (0.05, 0.9), (0.0, 0.4)])
-def test_case_2_in_exact_arithmetic(a: float, b: float) -> None:
-    """From below, p_r is less than L in every round: 300 of them, in fractions."""
-    leave, fix, p = Fraction(a), Fraction(b), Fraction(1, 5)
-    limit = fix / (leave + fix)
-    for _ in range(300):
-        p = (1 - leave) * p + fix * (1 - p)
-
-        assert p < limit
-    assert limit - p < Fraction(1, 10**12)
-
-
-def test_case_3_1_holds_only_while_the_accuracy_has_not_fallen_below_tau() -> None:
-    """p0 = 0.9 > tau = 0.85 > L = 0.5: one round gives 0.66; the first answer was good enough."""
-
-    assert rounds_to_reach(0.85, p0=0.9, a=0.3, b=0.3) is None
-    assert rounds_to_reach(0.85, p0=0.9, a=0.3, b=0.3, first=0) == 0
-    assert rounds_to_reach(0.6, p0=0.9, a=0.3, b=0.3) == 1
-
-
-def test_special_case_1_ignores_where_the_chain_starts() -> None:
-    """tau <= L, said to take one round: true from p0 >= tau, else Case 3.2 counts, or none at L."""
-
-    assert rounds_to_reach(0.7, p0=0.7, a=0.1, b=0.3) == 1
-    assert rounds_to_reach(0.7, p0=0.2, a=0.1, b=0.3) == 5
-    assert rounds_to_reach(0.75, p0=0.2, a=0.1, b=0.3) is None
-
-
-def test_special_case_2_is_not_a_count() -> None:
-    """a p0 = b (1 - p0): p stays at L = 0.75, so the answer is 1 or none, and never 0.75."""
-
-    assert stationary_accuracy(0.1, 0.3) == pytest.approx(0.75)
-    assert rounds_to_reach(0.7, p0=0.75, a=0.1, b=0.3) == 1
-    assert rounds_to_reach(0.75, p0=0.75, a=0.1, b=0.3) == 1
-    assert rounds_to_reach(0.8, p0=0.75, a=0.1, b=0.3) is None
-
-
-def test_special_case_3_needs_l_to_be_enough() -> None:
-    """lambda = 0: at L after one round, which reaches tau only if L >= tau."""
-
-    assert rounds_to_reach(0.6, p0=0.1, a=0.25, b=0.75) == 1
-    assert rounds_to_reach(0.75, p0=0.1, a=0.25, b=0.75) == 1
-    assert rounds_to_reach(0.8, p0=0.1, a=0.25, b=0.75) is None
-
-
-@pytest.mark.parametrize(
-    ("p0", "tau", "a", "b", "printed", "so"),
-    [
-        (0.2, 0.7, 0.1, 0.3, 5, 5),  # Case 3.2, the one it is for
-        (0.2, 0.8, 0.1, 0.3, 5, None),  # Case 4.1: |.| hides the sign
-        (0.95, 0.8, 0.1, 0.3, 3, 1),  # Case 3.1: near the last round that is still good
-    ],
-)
-def test_the_ceiling_formula_is_for_case_3_2_alone(
-    p0: float, tau: float, a: float, b: float, printed: int, so: int | None
-) -> None:
-    """The absolute values of Eq. 13 give a number wherever they are asked."""
-
-    assert ceiling(tau, p0, a, b) == printed
-    assert rounds_to_reach(tau, p0=p0, a=a, b=b) == so
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (0.02, 0.06), (0.054, 0.38)])

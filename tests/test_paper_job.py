@@ -284,7 +284,7 @@ def test_another_strategy_is_replayed_over_a_run(
     assert "SYNTHETIC" in told
     assert "markovscale_star (n 4): over the completions of sequential" in told
     assert "asc: over the completions of parallel" in told
-    assert "arithmetic: 24 questions" in told
+    assert "arithmetic: 12 questions" in told
 
 
 def test_a_replayed_strategy_is_graded_as_the_run_graded_it(
@@ -337,7 +337,7 @@ def test_a_strategy_that_asks_for_more_is_refused(
         assert message in capsys.readouterr().err
     assert replay.main([POOL]) == 2
     assert "is an exported pool" in capsys.readouterr().err
-    assert len(rows_of(RunDir.open(drawn["a"]).outcomes())) == 2 * 48
+    assert len(rows_of(RunDir.open(drawn["a"]).outcomes())) == 2 * 24
 
 
 async def test_failed_chains_are_wrong_and_billed(

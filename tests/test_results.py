@@ -28,13 +28,17 @@ GOLDEN = json.loads((Path(__file__).parent / "data" / "paper_numbers.json").read
 @pytest.fixture(scope="module")
 def files() -> dict[str, list[dict[str, str]]]:
     """The lines of every CSV file of the small pool's page, by name."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("pipeline.paper.opponents.SPLITS", 2)  # of fronts, which take most of the time
     pool = read_pool("tests/data/pool")
     believed = from_other_half(pool)
     maker = Maker(pool.science, "paper", believed.p0_source)
     made = evaluate(believed, pool.science.generator.model, maker)
+    files = build([made], profile="paper")
+    patch.undo()
     return {
         name.removesuffix(".csv"): list(csv.DictReader(io.StringIO(content)))
-        for name, content in build([made], profile="paper")
+        for name, content in files
         if name.endswith(".csv")
     }
 

@@ -33,7 +33,7 @@ def world(*, sees: bool, questions: int = 200, rounds: int = 9) -> Suitability:
 
 def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
     """The sentences of the diagnostics stand in the result; without whole chains there are none."""
-    config = made_up_config(tmp_path)
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
     write_run(config, "run", question_rows(60, ["made-up"]))
     run = read_run(f"{config.runtime.runs}/run")
     found = suitability_of(run.cells)
@@ -89,7 +89,7 @@ def test_the_advice_follows_what_the_pilot_shows() -> None:
 
 def test_a_run_takes_the_strategy_that_its_pilot_speaks_for(tmp_path: Path) -> None:
     """`--strategy auto` needs a pilot, and puts what it advises in place of the strategies."""
-    config = made_up_config(tmp_path)
+    config = made_up_config(tmp_path, strategies=["mr_thinking"])
     write_run(config, "run", question_rows(60, ["made-up"]))
     pilot = f"{config.runtime.runs}/run"
     found = suitability_of(read_run(pilot).cells)

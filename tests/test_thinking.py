@@ -53,15 +53,15 @@ QUOTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("quoted", QUOTED)
 @pytest.mark.parametrize(("opening", "closing"), TAGS)
-def test_a_mark_that_is_quoted_is_text(opening: str, closing: str, quoted: str) -> None:
+def test_a_mark_that_is_quoted_is_text(opening: str, closing: str) -> None:
     """Of every family: neither does it end a thought, nor begin one in an answer."""
-    ends, begins = quoted.format(closing), quoted.format(opening)
-
-    assert is_open(f"{opening}\nI shall write {ends} later: \\boxed{{1}}")
-    assert after_thinking(f"{opening}\nhm{closing}\nIt is 2, not {begins} or so.").endswith("so.")
-    assert after_thinking(f"{opening}I write {ends} at last.{closing}It is 3.") == "It is 3."
+    for quoted in QUOTED:
+        ends, begins = quoted.format(closing), quoted.format(opening)
+        told = f"{opening}\nhm{closing}\nIt is 2, not {begins} or so."
+        assert is_open(f"{opening}\nI shall write {ends} later: \\boxed{{1}}"), quoted
+        assert after_thinking(told).endswith("so."), quoted
+        assert after_thinking(f"{opening}I write {ends} at last.{closing}It is 3.") == "It is 3."
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_the_homogeneity_test_holds_its_level_and_finds_drift() -> None:
     rng = np.random.default_rng(3)
     constant = [
         homogeneity_test(by_round(chains(rng, 0.3, 0.4, n=150, rounds=6)), draws=99)
-        for _ in range(150)
+        for _ in range(100)
     ]
     growing = np.broadcast_to(np.linspace(0.05, 0.5, 6), (150, 6))
     drifting = homogeneity_test(by_round(chains(rng, growing, 0.4, n=150, rounds=6)))
@@ -69,13 +69,12 @@ def test_a_first_round_that_nobody_graded_is_no_drift() -> None:
     assert found.a.p_value == pytest.approx(homogeneity_test([first, then]).a.p_value, abs=0.05)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.1, 0.2), (0.1, 0.1)])
-def test_drift_is_called_at_its_level_in_small_data(a: float, b: float) -> None:
+def test_drift_is_called_at_its_level_in_small_data() -> None:
     """30 questions of 64 rounds, a few transitions a round: about 5 % of data sets of one chain are
     called drifting, where the chi-square distribution calls 20 %."""
     rng = np.random.default_rng(3)
     found = [
-        homogeneity_test(by_round(chains(rng, a, b, n=30, rounds=64)), draws=99, seed=i)
+        homogeneity_test(by_round(chains(rng, 0.1, 0.15, n=30, rounds=64)), draws=39, seed=i)
         for i in range(100)
     ]
 
@@ -101,10 +100,9 @@ def test_rounds_that_know_fewer_or_more_chains_are_simulated_as_they_are() -> No
             )
             for q, (row, gone) in enumerate(zip(labels, unknown, strict=True))
         )
-        first, again = (homogeneity_test(counts, draws=199, seed=i) for _ in range(2))
-        assert first == again
-        p_values.append(first.a.p_value)
+        p_values.append(homogeneity_test(counts, draws=99, seed=i).a.p_value)
 
+    assert homogeneity_test(counts, draws=99, seed=99).a.p_value == p_values[-1]
     assert rejections(p_values) == pytest.approx(0.05, abs=0.05)
 
 
