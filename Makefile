@@ -1,7 +1,7 @@
 # make demo: a live run of embedded models, a replay of recorded ones, a report.   make test: all that needs no engine, Ray or browser.
 # make test-engines: all that does.   make test-all: those that take minutes, too.   make paper: tables of the paper.
 # make test-readers: exports, opened by the programs that they are for.
-# make lint, bench, lock, docs (the site), test-wheel, coverage
+# make lint, lock, docs (the site), test-wheel, coverage
 # the first of these that runs; the locks are made for 3.11
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" 2>/dev/null && echo $$p && break; done)
@@ -11,7 +11,7 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: docs test-wheel demo paper test test-engines test-all test-readers coverage lint audit bench lock install install-dev clean
+.PHONY: docs test-wheel demo paper test test-engines test-all test-readers coverage lint audit lock install install-dev clean
 
 demo: install
 	@run=demo-$$(date +%Y%m%d-%H%M%S); set -e; \
@@ -69,9 +69,6 @@ audit: install-dev
 	  then echo "audit: the vulnerability service cannot be reached, $$lock.lock was not checked"; \
 	  else cat .audit; [ $$status -eq 0 ] || { rm -f .audit; exit 1; }; fi; \
 	done; rm -f .audit
-
-bench: install
-	$(BIN)/python -m benchmarks --quick
 
 install: $(VENV)/.installed-cpu
 install-dev: $(VENV)/.installed-dev

@@ -1,19 +1,15 @@
-"""Fronts of stopping rules: accuracy at equal cost over recorded chains and samples.
+"""Fronts of stopping rules: accuracy at equal cost over recorded chains.
 
     python -m benchmarks.stopping [--pool data/pools/arithmetic --pool data/pools/sums]
-    python -m benchmarks.stopping --chains chains.npz --samples gpqa.npz --samples otis8.npz
+    python -m benchmarks.stopping --chains chains.npz
 
 Chains (pools, or arrays ``GROUP_answer``, ``_right``, ``_tokens``, ``_logprob``, ``_stop`` of an
 .npz; the last is the model's own stop flag): each family of settings is tuned on one half of the
 questions and judged on the other at equal completion tokens, over random halves; printed is the
 mean accuracy over budgets of 1.25 rounds up to the depth, minus that of chain_asc by vote, with the
 95 % interval over questions. Weights of agree are fitted on the other half.
-
-Samples (arrays ``answer`` and ``right`` of an .npz, one log or many): every family has one knob and
-no tuning; the recorded samples are put in random orders. Printed is the mean accuracy over budgets
-of 1.5 samples up to all, minus that of ASC at 0.95 with n cut, then fixed prices. Answers are
-numbers from 0, -1 where there is none. No gold answer takes part in a decision. Prints the seconds
-of each part.
+No gold answer of a question that is judged takes part in a decision. Prints the seconds of each
+part.
 """
 
 from __future__ import annotations
@@ -46,13 +42,12 @@ from pipeline.replay.costs import KINDS
 from pipeline.replay.fast import FastReplay
 from pipeline.replay.judging import judged_by_arrays, rights
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.statistics.agreement import AgreementWeights, count_votes, recent_leader
+from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.fronts import Family, fronts, interval_of
 from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
 from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.sequential import MRThinking
-from pipeline.theory.expected_agreement import first_stop
 
 BUDGETS = 24
 PRICES = (0.0, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.2)
@@ -238,98 +233,6 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
             print(f"  {name:<37} {_points(interval_of(mean_D - control))}")
 
 
-def sample_orders(
-    answer_LQS: IntArray, right_LQS: IntArray, orders: int, seed: int
-) -> tuple[IntArray, FloatArray]:
-    """(R, S) forms and rightness of every log and question in random orders, R = L Q orders, and a
-    question's rows side by side over the orders."""
-    rng = np.random.default_rng(seed)
-    flat_a = np.repeat(answer_LQS.reshape(-1, answer_LQS.shape[-1]), orders, axis=0)
-    flat_r = np.repeat(right_LQS.reshape(-1, right_LQS.shape[-1]), orders, axis=0)
-    at = rng.random(flat_a.shape).argsort(axis=1)
-    form = relabelled(np.take_along_axis(flat_a, at, axis=1).astype(np.int64))
-    return form, np.take_along_axis(flat_r, at, axis=1).astype(np.float64)
-
-
-def sample_fronts(answer: IntArray, right: IntArray, n: int, orders: int, seed: int) -> None:
-    """Print the fronts of one data set of samples."""
-    started = time.perf_counter()
-    logs, questions = answer.shape[:2]
-    form, is_right = sample_orders(answer[:, :, :n], right[:, :, :n], orders, seed)
-    leader = recent_leader(form, 1.0)
-    first = np.zeros((len(form), n), np.int64)
-    for t in range(n):
-        first[:, t] = (form == leader[:, t : t + 1]).argmax(axis=1)
-    right_RS = np.where(leader >= 0, np.take_along_axis(is_right, first, axis=1), 0.0)
-    lasts = np.concatenate(
-        [count_votes(form[at : at + 8192]).lasts_QT for at in range(0, len(form), 8192)]
-    )
-    rows = np.arange(len(form))
-
-    def at_stop(drawn: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(L, Q) accuracy and samples, mean over the orders."""
-        shape = (logs, questions, orders)
-        return (
-            right_RS[rows, drawn - 1].reshape(shape).mean(axis=2),
-            drawn.astype(np.float64).reshape(shape).mean(axis=2),
-        )
-
-    def asc(size: int, threshold: float) -> IntArray:
-        hit = lasts[:, :size] >= threshold
-        return np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, size)
-
-    thresholds = [0.5, 0.7, 0.75, 0.8, 0.85, 0.875, 0.9, 0.93, 0.95, 0.97, 0.99, 1.1]
-    families: dict[str, list[IntArray]] = {
-        "ASC 0.95 (n)": [asc(size, 0.95) for size in range(1, n + 1)],
-        "SC (n)": [np.full(len(form), size) for size in range(1, n + 1)],
-        "ASC (threshold)": [asc(n, t) for t in thresholds],
-        "expected agreement (price)": [
-            first_stop(form, n, price, 1.0) for price in (*PRICES, 0.3, 0.999)
-        ],
-    }
-    judged = {name: [at_stop(drawn) for drawn in stops] for name, stops in families.items()}
-    budget_B = np.linspace(1.5, n, BUDGETS)
-    rng = np.random.default_rng(seed)
-    draws = np.vstack(
-        [np.ones(questions), rng.multinomial(questions, np.ones(questions) / questions, size=200)]
-    )
-    mean = {name: _along(points, draws, budget_B) for name, points in judged.items()}
-    control = mean["ASC 0.95 (n)"]
-    print(f"  ASC 0.95 (n): {100 * control[0]:.2f}")
-    for name, mean_D in mean.items():
-        if mean_D is not control:
-            print(f"  {name:<27} {100 * mean_D[0]:.2f} {_points(interval_of(mean_D - control), 2)}")
-    asc_right, asc_drawn = at_stop(asc(n, 0.95))
-    print(f"  fixed: ASC 0.95 {asc_drawn.mean():.2f} samples, {100 * asc_right.mean():.2f} %")
-    for price in (0.01, 0.005, 0.002, 0.001):
-        own_right, own_drawn = at_stop(first_stop(form, n, price, 1.0))
-        gap_D = (draws @ (own_right - asc_right).mean(axis=0)) / draws.sum(axis=1)
-        print(
-            f"  price {price:g}: {own_drawn.mean():.2f} samples, {100 * own_right.mean():.2f} %, "
-            f"minus ASC {_points(interval_of(gap_D), 2)}"
-        )
-    print(f"  {time.perf_counter() - started:.1f} s for {len(form):,} rows of {n} samples")
-
-
-def _along(
-    points: Sequence[tuple[FloatArray, FloatArray]], draws: FloatArray, budget_B: FloatArray
-) -> FloatArray:
-    """(D,) mean over logs and budgets of a family with one knob."""
-    right_SLQ = np.array([right for right, _ in points])
-    drawn_SLQ = np.array([drawn for _, drawn in points])
-    total_D = draws.sum(axis=1)
-    right_DSL = np.einsum("dq,slq->dsl", draws, right_SLQ) / total_D[:, None, None]
-    drawn_DSL = np.einsum("dq,slq->dsl", draws, drawn_SLQ) / total_D[:, None, None]
-    mean = np.zeros(len(draws))
-    for d in range(len(draws)):
-        for log in range(right_SLQ.shape[1]):
-            order = drawn_DSL[d, :, log].argsort(kind="stable")
-            mean[d] += np.interp(
-                budget_B, drawn_DSL[d, order, log], right_DSL[d, order, log]
-            ).mean()
-    return np.asarray(mean / right_SLQ.shape[1])
-
-
 def _points(interval: Any, digits: int = 1) -> str:
     value, low, high = (100 * x for x in (interval.value, interval.low, interval.high))
     return f"{value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
@@ -340,10 +243,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pool", action="append", default=[], help="of chains (repeatable)")
     parser.add_argument("--chains", action="append", default=[], type=Path, help=".npz of chains")
-    parser.add_argument("--samples", action="append", default=[], type=Path, help=".npz of samples")
     parser.add_argument("--splits", type=int, default=5, help="random halves (5)")
-    parser.add_argument("--orders", type=int, default=12, help="random orders of samples (12)")
-    parser.add_argument("--n", type=int, default=16, help="samples a question at most (16)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     groups: list[tuple[str, Callable[[], ChainArrays], int]] = []
@@ -359,14 +259,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{name}: {len(chains.form_QT):,} chains of {chains.n_rounds} rounds", flush=True)
         chain_fronts(chains, depth, arguments.splits, arguments.seed)
         print(f"  {time.perf_counter() - started:.1f} s", flush=True)
-    for path in arguments.samples:
-        data = np.load(path)
-        answer, right = (np.asarray(data[x]) for x in ("answer", "right"))
-        if answer.ndim == 2:
-            answer, right = answer[None], right[None]
-        n = min(arguments.n, answer.shape[2])
-        print(f"{path.name}: {answer.shape[0]} x {answer.shape[1]} x {n} samples", flush=True)
-        sample_fronts(answer, right, n, arguments.orders, arguments.seed)
 
 
 def _pool_chains(pool: CompletionPool) -> ChainArrays:

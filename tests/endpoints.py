@@ -25,6 +25,7 @@ def endpoint_run(
     *,
     size: int = 6,
     judge: dict[str, Any] | None = None,
+    start_timeout_s: float = 60.0,
     **science: Any,
 ) -> RunConfig:
     """A run of a generator behind an endpoint, and no verifier; a `judge` there may grade it."""
@@ -39,7 +40,7 @@ def endpoint_run(
     values["runtime"] = {
         "runs": runs,
         "requests": QUICK,
-        "generator": {"endpoint": endpoint, "start_timeout_s": 0.5},
+        "generator": {"endpoint": endpoint, "start_timeout_s": start_timeout_s},
         "judge": {"endpoint": endpoint if judge else None, "num_gpus": 0},
     }
     return RunConfig.parse(values)

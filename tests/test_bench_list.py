@@ -1,4 +1,4 @@
-"""The list of benchmarks, and that each can be asked what it takes."""
+"""Benchmarks that tests can run in little time."""
 
 from __future__ import annotations
 
@@ -7,26 +7,6 @@ import json
 import pytest
 
 from benchmarks import resume
-from benchmarks.__main__ import benchmarks, main
-
-
-def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
-    """One whole sentence each, from the module itself; what they are made of is not listed."""
-    known = benchmarks()
-
-    assert {"control_plane", "hops", "resume", "throughput"} <= known.keys()
-    assert not {"machine", "product", "workload"} & known.keys()
-    assert all(each.endswith(".") for each in known.values())
-    assert main([]) == 0
-    assert capsys.readouterr().out.count("\n") == len(known)
-
-
-def test_a_name_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the names that there are."""
-    with pytest.raises(SystemExit):
-        main(["--quick", "sclaing"])
-
-    assert "got 'sclaing'" in capsys.readouterr().err
 
 
 @pytest.mark.slow

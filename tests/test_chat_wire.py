@@ -11,6 +11,7 @@ from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.core.decoding import RepetitionDetection, Sampling
 from pipeline.core.protocol import Failure
+from pipeline.core.thinking import parts
 from tests.endpoints import asks
 
 ENDPOINT = EndpointConfig(base_urls=("http://host:8000/v1",), extra_body={"user": "us"})

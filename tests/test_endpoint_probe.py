@@ -197,12 +197,13 @@ def test_a_server_that_is_not_there_is_named() -> None:
     """All of them: the run ends. Some: it begins, and they may come later."""
     with serving(ScriptedModel()) as gone:
         pass
-    config = endpoint_run("runs", {"base_urls": [gone.url], "model": "tiny"})
+    config = endpoint_run("runs", {"base_urls": [gone.url], "model": "tiny"}, start_timeout_s=0.5)
     what = rf"no server of the endpoint answers: {gone.url} "
     with pytest.raises(EngineError, match=what), started(config):
         pass
     with serving(ScriptedModel()) as server:
-        config = endpoint_run("runs", {"base_urls": [gone.url, server.url], "model": "tiny"})
+        both = {"base_urls": [gone.url, server.url], "model": "tiny"}
+        config = endpoint_run("runs", both, start_timeout_s=0.5)
         with started(config) as engines:
             assert engines.address.in_flight == 1.5 * 2 * 256
 

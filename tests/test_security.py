@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +12,7 @@ from benchmarks.journals import read_journal
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.records.journal import set_aside_corrupt
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.store.parquet import check_unpacked_size
-from pipeline.store.storage import Folder
 from tests.attempts import attempt, config_of, new_run
 from tests.live import Engines
 
@@ -140,18 +136,6 @@ def test_benchmark_and_strategy_names_are_plain(tmp_path):
             RunConfig.parse(values)
 
 
-def test_a_file_that_would_fill_memory_is_refused(tmp_path):
-    """A Parquet file of a few KB that unpacks to more than allowed is named, not read."""
-    path = tmp_path / "bomb.parquet"
-    pq.write_table(
-        pa.table({"x": ["a" * (1 << 20)] * 64}), path, use_dictionary=False, compression="zstd"
-    )
-
-    assert path.stat().st_size < 100_000
-    with pytest.raises(DataError, match="must unpack to at most 1,000,000 bytes"):
-        check_unpacked_size(pq.read_metadata(path), str(path), 1_000_000)
-
-
 def test_a_hostile_benchmark_file_is_refused_by_its_unpacked_size(tmp_path):
     """max_file_bytes bounds what a benchmark unpacks to as well."""
     from pipeline.store.row_files import read_rows
@@ -166,20 +150,6 @@ def test_a_hostile_benchmark_file_is_refused_by_its_unpacked_size(tmp_path):
 
     with pytest.raises(DataError, match="must unpack to at most"):
         list(read_rows(path, max_row_bytes=1 << 20, max_file_bytes=1 << 20))
-
-
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(64) + b"PAR1", b"\xff" * 1000])
-def test_garbage_in_a_journal_is_set_aside(tmp_path, data):
-    """A segment that is no Parquet file is named, and nothing else happens."""
-    import hashlib
-
-    digest = hashlib.sha256(data).hexdigest()[:16]
-    journal = Folder(str(tmp_path))
-    journal.write(f"0001-00000a-00-a-0001-000000-{digest}.parquet", data)
-    assert len(read_journal(journal).corrupt) == 1
-    assert len(set_aside_corrupt(journal)) == 1
-    assert read_journal(journal).table.num_rows == 0
-    assert journal.names() == []
 
 
 SECRETS = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID",
@@ -265,17 +235,3 @@ async def test_model_output_is_data(tmp_path):
     assert len(outcomes) == 12
     assert [row["error"] for row in outcomes] == [None] * 12
     assert read_journal(run.journal).table.num_rows == 48
-
-
-def test_no_archive_is_unpacked():
-    """Exports write archives, and imports read members of one; nothing extracts any to a folder."""
-    users = [
-        p for p in OURS if any(w in p.read_text() for w in ("import zipfile", "import tarfile"))
-    ]
-
-    assert {p.name for p in users} == {"streams.py", "log_files.py"}
-    assert not any(re.search(r"\.extract(all)?\(", p.read_text()) for p in users)
-    users = [p for p in users if p.name == "streams.py"]
-    written = users[0].read_text()
-    assert written.count('zipfile.ZipFile(stream, "w")') == 1
-    assert written.count("ZipFile(") == 1
