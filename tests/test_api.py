@@ -214,7 +214,7 @@ def test_rounds_of_a_run_and_of_a_pool_are_drawn(tmp_path: Path) -> None:
         for taken in (source, table):
             names = {row["series"] for row in drawn(api.plot_rounds(taken))}
             assert names == set(table["benchmark"].to_pylist())
-    assert len(drawn(api.plot_accuracy(run, "other"))) == 7
+    assert len(drawn(api.plot_accuracy(run, "other"))) == 5
     assert drawn(api.plot_accuracy(run)) == drawn(api.plot_accuracy(run.accuracies()))
 
 

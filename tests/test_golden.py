@@ -1,6 +1,6 @@
 """Run folders that earlier versions wrote are read, replayed, reported and gone on with alike.
 
-They lie in tests/data/golden, a folder a version; make.py there says how they were written.
+They lie in tests/data/golden, a folder a version; tests/data/README.md says how they were made.
 """
 
 from __future__ import annotations
