@@ -21,7 +21,6 @@ _USED = {
     ("actors/driver/run_phases.py", "context._max_num_blocks_in_streaming_gen_buffer"),
     ("actors/engines/launch.py", "ray._private.ray_constants"),
     ("actors/engines/launch.py", "ray.autoscaler.v2.utils"),
-    ("actors/engines/launch.py", "ray.autoscaler.v2.sdk"),
     ("actors/engines/launch.py", "_internal_kv_get"),
     ("actors/engines/vllm_engine.py", "output_processor.request_states"),
 }
@@ -50,13 +49,11 @@ def test_ray_data_limits_the_blocks_that_a_task_holds() -> None:
 def test_ray_says_whether_an_autoscaler_adds_nodes() -> None:
     """`actors.engines.launch` asks both versions of it."""
     from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
-    from ray.autoscaler.v2.sdk import get_cluster_status
     from ray.autoscaler.v2.utils import is_autoscaler_v2
     from ray.experimental.internal_kv import _internal_kv_get
 
     assert DEBUG_AUTOSCALING_STATUS
     assert "fetch_from_server" in inspect.signature(is_autoscaler_v2).parameters
-    assert len(inspect.signature(get_cluster_status).parameters) >= 1
     assert len(inspect.signature(_internal_kv_get).parameters) >= 1
 
 
