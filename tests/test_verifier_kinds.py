@@ -281,14 +281,14 @@ def test_a_model_that_does_not_fit_is_refused_before_its_weights_load(
 def test_a_verdict_inside_a_thought_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A template that opens a thought must be told not to, or the thought be closed."""
+    """A template that opens a thought must be told not to."""
     monkeypatch.delattr(vllm_engine, "start")
     folder = stored(tmp_path, CAUSAL)
     template = tmp_path / "chat_template.jinja"
     opens = "{% if enable_thinking is not defined %}<think>\n{% endif %}"
     template.write_text(template.read_text() + opens)
-    with pytest.raises(ConfigError, match=r"opens a thought, '<think>\\n', which begin must close"):
+    with pytest.raises(ConfigError, match=r"opens a thought, '<think>\\n', which chat_template_kw"):
         started(folder, kind="generative", profile="judge")
-    for fields in ({"begin": "</think>"}, {"chat_template_kwargs": {"enable_thinking": False}}):
-        with pytest.raises(NameError, match="start"):  # it would load now
-            started(folder, kind="generative", profile={"like": "judge", **fields})
+    quiet = {"like": "judge", "chat_template_kwargs": {"enable_thinking": False}}
+    with pytest.raises(NameError, match="start"):  # it would load now
+        started(folder, kind="generative", profile=quiet)
