@@ -60,16 +60,6 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--verifiers", type=int, default=1, help="verifier replicas of the product")
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--loops", default=",".join(LOOPS), help="comma-separated bare loops")
-    parser.add_argument("--no-product", action="store_true")
-    parser.add_argument(
-        "--kv-tokens", type=int, help="room in the KV cache, else all that the memory allows"
-    )
-    parser.add_argument(
-        "--adaptive", action="store_true", help="the product finds out how many chains may work"
-    )
-    parser.add_argument(
-        "--cudagraphs", help="vLLM's cudagraph_mode, such as FULL, else its default for the GPU"
-    )
     parser.add_argument(
         "--keep-engines", action="store_true", help="one start for all runs of the product"
     )
@@ -116,7 +106,6 @@ def _config(options: argparse.Namespace, models: Path, chains: int) -> dict[str,
     }
     if not options.gpu:
         pool["num_gpus"] = 0
-    generator = {**pool, "engine": {**pool["engine"], "extra": _extra(options)}}
     verifier = {
         **model_of(options.shape, models / "verifier", "verifier"),
         # the reply once more, and a separator after each step of it
@@ -137,29 +126,16 @@ def _config(options: argparse.Namespace, models: Path, chains: int) -> dict[str,
             **({"verifier": verifier} if options.verifier else {}),
         },
         "runtime": {
-            "generator": generator,
+            "generator": pool,
             "verifier": {**pool, "replicas": options.verifiers},
             "controllers": {
                 "actors": options.controllers,
                 "num_cpus": 0.3,
                 # slots are the chains at work, as in the bare loops
-                "in_flight": None
-                if options.adaptive
-                else round(options.slots * options.replicas * 1.1),
+                "in_flight": round(options.slots * options.replicas * 1.1),
             },
         },
     }
-
-
-def _extra(options: argparse.Namespace) -> dict[str, Any]:
-    """Further arguments of vLLM for the generator."""
-    extra: dict[str, Any] = {}
-    if options.kv_tokens is not None:
-        block = 16 if options.gpu else 32
-        extra |= {"block_size": block, "num_gpu_blocks_override": -(-options.kv_tokens // block)}
-    if options.cudagraphs is not None:
-        extra["compilation_config"] = {"cudagraph_mode": options.cudagraphs}
-    return extra
 
 
 async def _bare(
@@ -294,12 +270,12 @@ def main() -> None:
         figures: list[dict[str, Any]] = [{} for _ in workloads]
         if options.loops:
             figures = _bare_in_child(sys.argv[1:])
-        if not options.no_product:  # after the bare loops' process is gone
-            for row, more in zip(figures, _product(options, workloads, models), strict=True):
-                row |= more
-                for name, rival in _RIVALS.items():
-                    if rival in row:
-                        row[f"product_over_{name}"] = row["product"] / row[rival]
+        # after the bare loops' process is gone
+        for row, more in zip(figures, _product(options, workloads, models), strict=True):
+            row |= more
+            for name, rival in _RIVALS.items():
+                if rival in row:
+                    row[f"product_over_{name}"] = row["product"] / row[rival]
     rounded = [{name: round(value, 4) for name, value in row.items()} for row in figures]
     names = [work.name for work in workloads]
     print(json.dumps(dict(zip(names, rounded, strict=True))))
