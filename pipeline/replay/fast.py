@@ -2,8 +2,8 @@
 
 Decides what `pipeline.replay.exact` decides for every `ChainStrategy`, a user's own among them, and
 for `chain_asc` and `agree`, from the same numbers by the same arithmetic in the same order, so that
-not even rounding differs; tests and ``benchmarks.replay`` compare the two outcome by outcome. A
-strategy's generator is the definition: where the two should differ, this is wrong.
+not even rounding differs; tests compare the two outcome by outcome. A strategy's generator is the
+definition: where the two should differ, this is wrong.
 
 Axes: Q questions, T rounds of the pool, N = n rounds of a strategy.
 """
