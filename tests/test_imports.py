@@ -539,10 +539,10 @@ def test_a_collection_draws_several_chains_with_seeds_of_their_own():
 
 
 def letters(kind: str) -> list[dict[str, Any]]:
-    """24 questions of multiple choice: four completions each, as rounds or as samples."""
+    """60 questions of multiple choice: four completions each, as rounds or as samples."""
     return [
         {"q": str(q), "gold": "ABCD"[q % 4], kind: at, "a": "ABCD"[(q + (q * at) % 3) % 4]}
-        for q in range(24)
+        for q in range(60)
         for at in range(4)
     ]
 
