@@ -28,8 +28,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.table import Table
-
 from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError, DataError
@@ -260,20 +258,16 @@ def _pool(arguments: argparse.Namespace) -> Pool | None:
 def _options(arguments: argparse.Namespace) -> ImportOptions:
     from pipeline.imports.importer import ImportOptions
 
+    named = ("model", "benchmark", "ragged", "score_map", "scores", "licence")
     return ImportOptions(
         format=arguments.format or "map",
-        model=arguments.model,
-        benchmark=arguments.benchmark,
         rounds=arguments.rounds or None,
         samples=arguments.samples or None,
-        ragged=arguments.ragged,
         labels=arguments.labels or ("trust" if arguments.format == "pool" else "both"),
-        score_map=arguments.score_map,
-        scores=arguments.scores,
         estimate_tokens=arguments.tokens == "estimate",
         texts=not arguments.no_texts,
-        licence=arguments.licence,
         golds=_golds(arguments.gold),
+        **{name: getattr(arguments, name) for name in named},
     )
 
 
@@ -316,24 +310,27 @@ def _print(report: ImportReport, address: str) -> None:
 
 
 def _print_table(benchmark: str, rows: list[Row]) -> None:
-    if not rows:
-        return
-    table = Table(title=f"{benchmark}: accuracy, and what it took", title_justify="left", box=None)
-    for name in ("", "accuracy", "minus reference", "completions", "saved", "tokens", "saved"):
-        table.add_column(name, justify="left" if not name else "right")
+    from jobs.tables import text_table
+
+    cells = []
     for row in rows:
         reference = row.against is None
         tokens = row.column.tokens
-        table.add_row(
-            row.method,
-            _share(row.column.accuracy),
-            "reference" if reference else _share(row.against, sign="+"),
-            f"{row.completions:.2f}",
-            "" if reference else _share(row.completions_saved),
-            "-" if tokens is None or not row.tokens_known else f"{tokens.value:,.0f}",
-            "" if reference else _share(row.tokens_saved),
+        cells.append(
+            (
+                row.method,
+                _share(row.column.accuracy),
+                "reference" if reference else _share(row.against, sign="+"),
+                f"{row.completions:.2f}",
+                "" if reference else _share(row.completions_saved),
+                "-" if tokens is None or not row.tokens_known else f"{tokens.value:,.0f}",
+                "" if reference else _share(row.tokens_saved),
+            )
         )
-    terminal().print(table)
+    header = ("", "accuracy", "minus reference", "completions", "saved", "tokens", "saved")
+    if cells:
+        title = f"{benchmark}: accuracy, and what it took"
+        terminal().print(text_table(title, header, cells))
 
 
 def _share(value: Interval | None, sign: str = "") -> str:
@@ -378,29 +375,34 @@ def _print_chains(pool: CompletionPool) -> None:
 
 
 def _print_over(benchmark: str, tables: dict[str, list[Row]]) -> None:
-    """Means over pools, and the pools that lose and win most."""
-    from pipeline.imports.first_table import over_pools
+    """Means over pools, each of which weighs the same, and those that lose and gain most."""
+    from statistics import fmean
 
-    table = Table(
-        title=f"{benchmark}: means over {len(tables)} pools", title_justify="left", box=None
-    )
-    names = ("", "pools", "accuracy", "minus reference", "worst pool", "best pool")
-    for name in (*names, "completions saved", "tokens saved (pools)"):
-        table.add_column(name, justify="left" if not name else "right")
-    for row in over_pools(tables):
-        table.add_row(
-            row.method,
-            str(row.pools),
-            f"{100 * row.accuracy:.2f}",
-            "reference" if row.worst is None else f"{100 * row.against:+.2f}",
-            "" if row.worst is None else _share(row.worst[1], sign="+"),
-            "" if row.best is None else _share(row.best[1], sign="+"),
-            "" if row.completions_saved is None else f"{row.completions_saved:.1%}",
-            ""
-            if row.tokens_saved is None
-            else f"{row.tokens_saved[0]:.1%} ({row.tokens_saved[1]})",
+    from jobs.tables import text_table
+
+    cells = []
+    rows = [row for of_pool in tables.values() for row in of_pool]
+    for method in dict.fromkeys(row.method for row in rows):
+        of = [row for row in rows if row.method == method]
+        accuracy = fmean(row.column.accuracy.value for row in of if row.column.accuracy)
+        by_pool = sorted((row.against for row in of if row.against), key=lambda one: one.value)
+        saved = [row.completions_saved.value for row in of if row.completions_saved]
+        tokens = [row.tokens_saved.value for row in of if row.tokens_saved]
+        cells.append(
+            (
+                method,
+                str(len(of)),
+                f"{100 * accuracy:.2f}",
+                f"{100 * fmean(d.value for d in by_pool):+.2f}" if by_pool else "reference",
+                _share(by_pool[0], sign="+") if by_pool else "",
+                _share(by_pool[-1], sign="+") if by_pool else "",
+                f"{fmean(saved):.1%}" if saved else "",
+                f"{fmean(tokens):.1%} ({len(tokens)})" if tokens else "",
+            )
         )
-    terminal().print(table)
+    names = ("", "pools", "accuracy", "minus reference", "worst pool", "best pool")
+    header = (*names, "completions saved", "tokens saved (pools)")
+    terminal().print(text_table(f"{benchmark}: means over {len(tables)} pools", header, cells))
 
 
 def _print_labels(report: ImportReport, address: str) -> None:

@@ -1,4 +1,4 @@
-"""The first table of a pool: how many of its completions were needed, by which rule.
+"""*First table*: says of a pool how many of its completions were needed, by which rule.
 
 Samples are judged against the vote over all of them, chains against MR-Thinking over all rounds.
 Values of one and of k of n samples are expectations over all subsets
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from pipeline.replay.judging import Judge, Setting, forms_by_chain
 from pipeline.replay.pools import CompletionPool, PoolQuestion
 from pipeline.results.column import Column
 from pipeline.results.compare import compare
-from pipeline.statistics.intervals import Interval, mean_interval, share_saved
+from pipeline.statistics.intervals import Interval, share_saved
 from pipeline.statistics.sampling import maj_at_k, pass_at_k
 from pipeline.strategies import STRATEGIES
 
@@ -172,8 +172,7 @@ def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strate
         "prompts": science.prompts,
         "score": science.verifier is not None,
     }
-    names = {field.name for field in fields(STRATEGIES[kind])}
-    made: Strategy = STRATEGIES[kind](**{**shared, **values} if "n" in names else shared)
+    made: Strategy = STRATEGIES[kind](**shared, **values)
     return made
 
 
@@ -223,45 +222,3 @@ def _shares(question: PoolQuestion) -> _Shares:
 def _tokens(question: PoolQuestion, n: int) -> float:
     had = [entry.observation for entry in question.samples[:n]]
     return float(sum(seen.completion_tokens for seen in had if isinstance(seen, Completion)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverPools:
-    """A method over several pools, each of which weighs the same."""
-
-    method: str
-    pools: int
-    accuracy: float
-    against: float
-    worst: tuple[str, Interval] | None
-    """The pool that loses most against its reference."""
-    best: tuple[str, Interval] | None
-    completions_saved: float | None
-    tokens_saved: tuple[float, int] | None
-    """Mean, and over how many pools: those with tokens."""
-
-
-def over_pools(tables: dict[str, list[Row]]) -> list[OverPools]:
-    """Means over pools, by method in the order of the first table; by pool's name."""
-    methods = dict.fromkeys(row.method for rows in tables.values() for row in rows)
-    found = []
-    for method in methods:
-        of = {name: row for name, rows in tables.items() for row in rows if row.method == method}
-        accuracies = [row.column.accuracy for row in of.values()]
-        differences = {name: row.against for name, row in of.items() if row.against is not None}
-        saved = [row.completions_saved.value for row in of.values() if row.completions_saved]
-        tokens = [row.tokens_saved.value for row in of.values() if row.tokens_saved]
-        ordered = sorted(differences.items(), key=lambda item: item[1].value)
-        found.append(
-            OverPools(
-                method=method,
-                pools=len(of),
-                accuracy=float(np.mean([one.value for one in accuracies if one is not None])),
-                against=float(np.mean([one.value for one in differences.values()] or [0.0])),
-                worst=ordered[0] if ordered else None,
-                best=ordered[-1] if ordered else None,
-                completions_saved=mean_interval(saved).value if saved else None,
-                tokens_saved=(mean_interval(tokens).value, len(tokens)) if tokens else None,
-            )
-        )
-    return found
