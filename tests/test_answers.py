@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.answers import (
-    ALL_LENIENCIES,
     Finding,
-    Leniency,
     Verdict,
     canonical,
     find,
@@ -48,58 +46,47 @@ def both_ways(gold: str, prediction: str) -> set[Verdict]:
 def test_canonical_is_idempotent_and_reflexive() -> None:
     """Reading a canonical form gives itself, and it is RIGHT for the answer it came from."""
     answers = sorted({answer for pair in EQUAL + DIFFERENT for answer in pair})
-    strict = [a for a in answers if grade(a, a, leniencies=frozenset()) is not Verdict.RIGHT]
 
     assert [a for a in answers if canonical(canonical(a)) != canonical(a)] == []
     assert [a for a in answers if both_ways(a, canonical(a)) != {Verdict.RIGHT}] == []
-    assert strict == []
 
 
 LENIENT = [
-    (Leniency.ROUNDING, r"\frac{5}{12}", "0.4166666667"),
-    (Leniency.ROUNDING, r"\pi", "3.14159265"),
-    (Leniency.PERCENT_SIGN, r"35\%", "35"),
-    (Leniency.PERCENT_SIGN, "35", r"35\%"),
-    (Leniency.UNITS, "14", "14 units"),
-    (Leniency.UNITS, r"5.4 \text{ cents}", "5.4"),
-    (Leniency.UNITS, r"90^\circ", "90"),
-    (Leniency.UNITS, "90", r"90^\circ"),
-    (Leniency.UNITS, r"30^\circ", r"\frac{\pi}{6}"),
-    (Leniency.NUMERALS, "413_5", "413"),
-    (Leniency.NAMES, "x = 9", "9"),
-    (Leniency.NAMES, "9", "x = 9"),
-    (Leniency.NAMES, "[0,1)", r"0 \le x < 1"),
-    (Leniency.NAMES, "7", "3 + 4 = 7"),
-    (Leniency.BRACKETS, "0,3", "(0,3)"),
-    (Leniency.BRACKETS, "(0,4)", "0,4"),
-    (Leniency.BRACKETS, r"\{2,5\}", "5, 2"),
-    (Leniency.BRACKETS, "0", r"\{0\}"),
-    (Leniency.BRACKETS, r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "(1,2)"),
-    (Leniency.NUMERALS, "1:2", r"\frac12"),
-    (Leniency.CHOICES, "C", "(C) 45"),
-    (Leniency.NUMERALS, "100, 200", "100,200"),
-    (Leniency.POSITIVE_DOMAIN, "x", r"\sqrt{x^2}"),
-    (Leniency.ROUNDING, "0.6666666667", r"\frac23"),
-    (Leniency.ROUNDING, "5.6666666667", "5.666667"),
-    (Leniency.CHOICES, "A", "(a)"),
-    (Leniency.NUMERALS, "16/3", "5 and 1/3"),
+    (r"\frac{5}{12}", "0.4166666667"),
+    (r"\pi", "3.14159265"),
+    (r"35\%", "35"),
+    ("35", r"35\%"),
+    ("14", "14 units"),
+    (r"5.4 \text{ cents}", "5.4"),
+    (r"90^\circ", "90"),
+    ("90", r"90^\circ"),
+    (r"30^\circ", r"\frac{\pi}{6}"),
+    ("413_5", "413"),
+    ("x = 9", "9"),
+    ("9", "x = 9"),
+    ("[0,1)", r"0 \le x < 1"),
+    ("7", "3 + 4 = 7"),
+    ("0,3", "(0,3)"),
+    ("(0,4)", "0,4"),
+    (r"\{2,5\}", "5, 2"),
+    ("0", r"\{0\}"),
+    (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "(1,2)"),
+    ("1:2", r"\frac12"),
+    ("C", "(C) 45"),
+    ("100, 200", "100,200"),
+    ("x", r"\sqrt{x^2}"),
+    ("0.6666666667", r"\frac23"),
+    ("5.6666666667", "5.666667"),
+    ("A", "(a)"),
+    ("16/3", "5 and 1/3"),
 ]
 
 
-@pytest.mark.parametrize(("leniency", "gold", "prediction"), LENIENT)
-def test_each_leniency_is_a_switch(leniency: Leniency, gold: str, prediction: str) -> None:
-    """A leniency alone makes its pair RIGHT, all the others do not, and votes never see it."""
-    alone = grade(gold, prediction, leniencies=frozenset({leniency}))
-    without = grade(gold, prediction, leniencies=ALL_LENIENCIES - {leniency})
-
-    assert alone is Verdict.RIGHT
-    assert without is not Verdict.RIGHT
+@pytest.mark.parametrize(("gold", "prediction"), LENIENT)
+def test_votes_never_see_a_leniency(gold: str, prediction: str) -> None:
+    """A leniency makes its pair RIGHT and leaves the canonical forms apart."""
+    assert grade(gold, prediction) is Verdict.RIGHT
     assert canonical(gold) != canonical(prediction)
-
-
-def test_every_leniency_has_a_case() -> None:
-    """No rule is without a test."""
-    assert {leniency for leniency, _, _ in LENIENT} == set(Leniency)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from typing import IO, Any, NamedTuple
 
 from actors.controllers.command_grader import run_check, run_command
 from actors.controllers.grading_worker import Judgement
-from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict
+from pipeline.answers import Verdict
 from pipeline.answers.extract import last_box
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.answers.grading import Finding, find
@@ -76,7 +76,6 @@ class GradingPool:
         timeout_s: processor time that one pair may take there, and 1.8 times as much on the clock,
             so that a verdict does not depend on the machine's load; an overrun is UNGRADED.
         memory_bytes: address space of a worker.
-        leniencies: rules of the `markovscale` grader that are on.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class GradingPool:
         workers: int = 2,
         timeout_s: float = 2.5,
         memory_bytes: int = 1 << 30,
-        leniencies: frozenset[Leniency] = ALL_LENIENCIES,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers must be >= 1, got {workers!r}")
@@ -92,7 +90,6 @@ class GradingPool:
             raise ValueError(f"timeout_s must be > 0, got {timeout_s!r}")
         self.timeout_s = timeout_s
         self.memory_bytes = memory_bytes
-        self.leniencies = leniencies
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="grading")
         self._slot = threading.local()  # each thread of the executor owns one worker process
         self._workers: set[_Worker] = set()
@@ -192,9 +189,7 @@ class GradingPool:
         if len(gold) + len(prediction) > _PLACE_CHARS:
             return Verdict.RIGHT if gold.strip() == prediction.strip() else None
         try:
-            finding = find(
-                gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK, ordered=ordered
-            )
+            finding = find(gold, prediction, limit=_PLACE_WORK, ordered=ordered)
         except Exception:  # a fault of ours must not cost the chain, whose rounds are paid for
             logger.exception("could not compare %r with %r", gold, prediction)
             return None
@@ -237,9 +232,7 @@ class GradingPool:
             with self._lock:
                 self._known.pop(pair, None)
         else:
-            *what, ordered, timeout_s, memory_bytes = pair
-            request = [*what, sorted(self.leniencies), ordered, timeout_s, memory_bytes]
-            answer = worker.ask(request, timeout_s)
+            answer = worker.ask(list(pair), pair.timeout_s)
             if answer is None:
                 self._discard(worker)
                 self._start()  # it gets ready while this thread waits for its next pair

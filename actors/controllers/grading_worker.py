@@ -1,7 +1,7 @@
 """The process of `actors.controllers.grading` that runs a computer algebra system behind a pipe.
 
 Run as ``python -m actors.controllers.grading_worker``; reads one JSON request a line from standard
-input, ``[grader, gold, prediction, leniencies, ordered, timeout_s, memory_bytes]``, and answers
+input, ``[grader, gold, prediction, ordered, timeout_s, memory_bytes]``, and answers
 each with one line, a `Judgement` by value. A grader with a colon is a user's own function. The
 process ends when its input does, so it does not outlive whoever started it, and where a request
 takes more processor time than it may.
@@ -28,7 +28,7 @@ from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any
 
-from pipeline.answers import Finding, Leniency, find
+from pipeline.answers import Finding, find
 from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.algebra.polynomial import Atom, Kind, Polynomial
 from pipeline.answers.graders import GraderSettings
@@ -51,17 +51,14 @@ class Judgement(StrEnum):
     """It raised, or ran out of memory."""
 
 
-def judge(
-    grader: str, gold: str, prediction: str, leniencies: list[str], ordered: bool = False
-) -> Judgement:
+def judge(grader: str, gold: str, prediction: str, ordered: bool = False) -> Judgement:
     """The judgement on one pair; anything that goes wrong is ERROR."""
     try:
         if ":" in grader:
             return _by_function(grader, gold, prediction)
         if grader != OURS:
             return _math_verify(gold, prediction)
-        rules = frozenset(map(Leniency, leniencies))
-        found = find(gold, prediction, leniencies=rules, prove=prove, ordered=ordered)
+        found = find(gold, prediction, prove=prove, ordered=ordered)
     except Exception:  # hostile input brings any error out of a library; ERROR reports it
         return Judgement.ERROR
     judgements = {Finding.RIGHT: Judgement.EQUAL, Finding.WRONG: Judgement.DIFFERENT}
@@ -245,7 +242,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)  # math-verify warns of every parse without a time limit
     for gold, prediction in _WARM_UP:
         for grader in (OURS, ""):
-            judge(grader, gold, prediction, list(Leniency))
+            judge(grader, gold, prediction)
     _say(Judgement.READY)
     for line in _lines():
         *request, timeout_s, memory_bytes = json.loads(line)

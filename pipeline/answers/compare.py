@@ -1,4 +1,4 @@
-"""Compares a predicted value with the gold value, exactly or under a leniency.
+"""*Comparison*: compares a predicted value with the gold value, exactly or under a leniency.
 
 Three answers: True, False (shown to differ) and None (not shown either way).
 """
@@ -38,7 +38,7 @@ from pipeline.answers.values import (
     Value,
     Words,
 )
-from pipeline.answers.verdict import Leniency, TooLarge, Unreadable
+from pipeline.answers.verdict import TooLarge, Unreadable
 
 Decision = bool | None
 Prove = Callable[[Expression, Expression], Decision]
@@ -50,28 +50,21 @@ class Numbers:
     """Compares numbers and expressions.
 
     Args:
-        leniencies: the rules that are on.
         work: what all comparisons are charged to.
         prove: decides pairs of expressions that arithmetic leaves open.
+        brackets: whether a list may have the brackets of a tuple, a vector or a set.
     """
 
-    def __init__(
-        self, leniencies: frozenset[Leniency], work: Work, prove: Prove | None = None
-    ) -> None:
-        self.leniencies = leniencies
+    def __init__(self, work: Work, prove: Prove | None = None, *, brackets: bool = True) -> None:
         self.work = work
         self.prove = prove
-
-    def allows(self, leniency: Leniency) -> bool:
-        return leniency in self.leniencies
+        self.brackets = brackets
 
     def scalars(self, gold: Scalar, predicted: Scalar) -> Decision:
         """Numbers with or without units: of one dimension in the same units, else as they stand."""
         units = (gold.unit, predicted.unit)
         if DEGREE in units and None in units:
             return self._degrees(gold, predicted)
-        if None in units and units != (None, None) and not self.allows(Leniency.UNITS):
-            return False
         left, right = gold.expression, predicted.expression
         open_ = False
         if gold.unit is not None and predicted.unit is not None and gold.unit != predicted.unit:
@@ -95,13 +88,11 @@ class Numbers:
         if self._rounded(gold, predicted):
             return True
         alike = gold.unit == predicted.unit
-        if alike and gold.percent != predicted.percent and self.allows(Leniency.PERCENT_SIGN):
+        if alike and gold.percent != predicted.percent:
             return self.expressions(self._as_written(gold), self._as_written(predicted))
         return False
 
     def _degrees(self, gold: Scalar, predicted: Scalar) -> Decision:
-        if not self.allows(Leniency.UNITS):
-            return False
         same = self.expressions(gold.expression, predicted.expression)
         if same is not False:
             return same
@@ -113,18 +104,16 @@ class Numbers:
         decimal, value = gold.expression.rational, predicted.expression.rational
         exact = gold.places is None and (decimal is None or decimal.denominator > 1)
         many = (gold.places or 0) >= _FLOAT_PLACES or gold.digits >= _FLOAT_DIGITS
-        exact = exact and self.allows(Leniency.ROUNDING)
-        float_ = many and self.allows(Leniency.ROUNDING)
         artefact = gold.digits >= _FLOAT_DIGITS > predicted.digits
-        if float_ and artefact and decimal is not None and value is not None:
+        if many and artefact and decimal is not None and value is not None:
             return abs(value - decimal) <= abs(value) / 2**52
         if predicted.places is not None and value is not None:
             places = predicted.places + (2 if predicted.percent else 0)
-            if float_ and decimal is not None and predicted.places > (gold.places or 0):
+            if many and decimal is not None and predicted.places > (gold.places or 0):
                 return self.rounds(predicted.expression, decimal, gold.places or 0)
-            enough = predicted.digits >= _ROUNDED_DIGITS and (exact or float_)
+            enough = predicted.digits >= _ROUNDED_DIGITS and (exact or many)
             return enough and self.rounds(gold.expression, value, places)
-        if decimal is None or not float_:
+        if decimal is None or not many:
             return False
         return self.rounds(predicted.expression, decimal, gold.places or 0)
 
@@ -164,7 +153,7 @@ _IN_PARTS = re.compile(r"(?:\d[\d.]* [^\W\d_]+,?(?: and)? ?){2,4}")  # 2 hours 3
 
 
 class Comparison(Numbers):
-    """Compares values of every kind with the leniencies it was made with."""
+    """Compares values of every kind (docs/grading.md lists the leniencies)."""
 
     def equal(self, gold: Value, predicted: Value) -> Decision:
         """Whether `predicted` counts as `gold`."""
@@ -272,8 +261,7 @@ class Comparison(Numbers):
 
     def _members_alike(self, gold: SequenceOf[Value], predicted: SequenceOf[Value]) -> Decision:
         """`any_order`, where a member is not the set that has it alone."""
-        rules = self.leniencies - {Leniency.BRACKETS}
-        return Comparison(rules, self.work, self.prove).any_order(gold, predicted)
+        return Comparison(self.work, self.prove, brackets=False).any_order(gold, predicted)
 
     def _equations(self, gold: Equation, predicted: Equation) -> Decision:
         same: Decision = None
@@ -361,24 +349,24 @@ class Comparison(Numbers):
                 for row, other in ((gold, predicted), (predicted, gold)):
                     if isinstance(row, Row) and isinstance(other, Scalar) and CONGRUENT in signs:
                         same = self.equal(row.items[1], other)
-                        return same if same and self.allows(Leniency.NAMES) else None
+                        return same or None
                 return None
-            case BaseNumeral(), Scalar() if self.allows(Leniency.NUMERALS):
+            case BaseNumeral(), Scalar():
                 return gold.digits == predicted.text
             case (Equation() | Region(), _) | (_, Equation() | Region()):
                 return self._named(gold, predicted)
-            case (Choice(), _) | (_, Choice()) if self.allows(Leniency.CHOICES):
+            case (Choice(), _) | (_, Choice()):
                 return self._choices(gold, predicted)
             case (ListOf() as bare, Sequence() as other) | (Sequence() as other, ListOf() as bare):
-                if self.allows(Leniency.BRACKETS) and not other.is_interval:
+                if self.brackets and not other.is_interval:
                     return self.in_order(bare.items, other.items)
             case (Sequence(opening="[", items=(only,)), Scalar() as other) | (
                 Scalar() as other,
                 Sequence(opening="[", items=(only,)),
-            ) if self.allows(Leniency.BRACKETS):
+            ) if self.brackets:
                 return self.equal(only, other)
             case (ListOf() | Scalar(), SetOf()) | (SetOf(), ListOf() | Scalar()):
-                if self.allows(Leniency.BRACKETS):
+                if self.brackets:
                     return self._members_alike(_members(gold), _members(predicted))
             case (Matrix() as matrix, Sequence() | ListOf() as other) | (
                 Sequence() | ListOf() as other,
@@ -386,13 +374,13 @@ class Comparison(Numbers):
             ):
                 line = len(matrix.rows) == 1 or all(len(row) == 1 for row in matrix.rows)
                 interval = isinstance(other, Sequence) and other.is_interval
-                if self.allows(Leniency.BRACKETS) and line and not (matrix.bars or interval):
+                if self.brackets and line and not (matrix.bars or interval):
                     return self.in_order([i for row in matrix.rows for i in row], other.items)
             case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
                 Scalar() as other,
                 Row(items=(Scalar() as a, Scalar() as b)),
             ):
-                if self.allows(Leniency.NUMERALS) and other.unit is None:
+                if other.unit is None:
                     try:
                         return self.expressions(
                             ex.over(a.expression, b.expression, self.work), other.expression
@@ -412,15 +400,11 @@ class Comparison(Numbers):
         """A value with a name, or at the end of a chain, against one without."""
         for named, bare in ((gold, predicted), (predicted, gold)):
             match named:
-                case Equation(chain=True) if self.allows(Leniency.NAMES):
+                case Equation(chain=True) | Equation(name=str()):
                     value = named.value
-                case Equation(name=str(), chain=False) if self.allows(Leniency.NAMES):
-                    value = named.value
-                case Region() if self.allows(Leniency.NAMES):
+                case Region():
                     value = named.values
                 case Equation(states=True) if isinstance(bare, Scalar) and named is predicted:
-                    if not self.allows(Leniency.NAMES):
-                        continue
                     value = named.value
                 case _:
                     continue
@@ -454,7 +438,7 @@ class Comparison(Numbers):
 
     def _words(self, words: Words, other: Value) -> Decision:
         """Words against what is none: open where the words may say the same."""
-        if words.members and isinstance(other, ListOf) and self.allows(Leniency.CHOICES):
+        if words.members and isinstance(other, ListOf):
             return self.any_order(
                 [
                     Choice(member) if member.isalpha() else Scalar(ex.number(int(member)))

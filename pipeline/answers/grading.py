@@ -12,7 +12,7 @@ from pipeline.answers.extract import extract, last_box
 from pipeline.answers.reading import Manner, read
 from pipeline.answers.spellings import PLAIN, same_formula
 from pipeline.answers.values import BaseNumeral, Choice, ListOf, Scalar, Unread, Value
-from pipeline.answers.verdict import ALL_LENIENCIES, Leniency, TooLarge, Verdict
+from pipeline.answers.verdict import TooLarge, Verdict
 from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
@@ -57,44 +57,39 @@ def canonical(answer: str) -> str:
     return text
 
 
-def grade(
-    gold: str, prediction: str | None, *, leniencies: frozenset[Leniency] = ALL_LENIENCIES
-) -> Verdict:
+def grade(gold: str, prediction: str | None) -> Verdict:
     """Whether `prediction` answers what `gold` does.
 
-    Equal canonical forms are always RIGHT; beyond that each switched-on leniency may make it so.
+    Equal canonical forms are always RIGHT; beyond that a leniency may make it so.
 
     Args:
         gold: the reference answer.
         prediction: an extracted answer; a whole reply is extracted from first; None is WRONG.
-        leniencies: the rules that are on.
 
     Returns:
         UNGRADED where exact comparison decides nothing (see `find` for why).
     """
-    finding = find(gold, prediction, leniencies=leniencies)
+    finding = find(gold, prediction)
     if finding in (Finding.RIGHT, Finding.WRONG):
         return Verdict(finding.value)
     return Verdict.UNGRADED
 
 
-def _other_manners(
-    expected: Value, given: Value, leniencies: frozenset[Leniency], written: tuple[str, str]
-) -> Iterator[Manner]:
+def _other_manners(expected: Value, given: Value, written: tuple[str, str]) -> Iterator[Manner]:
     """Ways of reading both answers again that a leniency allows and that could matter."""
     texts = expected.text + given.text
     bars = re.search(r"\||vert|abs", "".join(written)) is not None
     digits = [sorted(re.findall(r"\d+", text)) for text in written]  # 40,00 is not 40,000
     logarithm = "ln(" in texts or "log(" in texts
-    if Leniency.POSITIVE_DOMAIN in leniencies and (logarithm or ("abs(" in texts and not bars)):
+    if logarithm or ("abs(" in texts and not bars):
         yield Manner.POSITIVE
     lists = [isinstance(value, ListOf) for value in (expected, given)]
     one = any(lists) and not all(lists)
-    if one and digits[0] == digits[1] and Leniency.NUMERALS in leniencies:
+    if one and digits[0] == digits[1]:
         yield Manner.COMMAS_SEPARATE
-    if one and Leniency.NUMERALS in leniencies:
+    if one:
         yield Manner.MIXED_NUMBERS
-    if isinstance(expected, Choice) and Leniency.CHOICES in leniencies:
+    if isinstance(expected, Choice):
         yield Manner.SMALL_CHOICES
 
 
@@ -128,7 +123,6 @@ def find(
     gold: str,
     prediction: str | None,
     *,
-    leniencies: frozenset[Leniency] = ALL_LENIENCIES,
     limit: int = FULL,
     prove: Prove | None = None,
     ordered: bool = False,
@@ -138,7 +132,6 @@ def find(
     Args:
         gold: the reference answer; of a whole solution, what stands in its last box.
         prediction: as for `grade`.
-        leniencies: the rules that are on.
         limit: units of work that reading and comparing may take each, about 1.5 microseconds long.
         prove: decides pairs of expressions that exact comparison leaves open.
         ordered: whether bare lists are in order.
@@ -161,28 +154,28 @@ def find(
         return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNREAD}[formulas[0]]
     expected, given = read(gold, limit=limit), read(prediction, limit=limit)
     numeral = isinstance(expected, BaseNumeral) and expected.digits
-    if numeral == prediction.strip(" $").upper() and Leniency.NUMERALS in leniencies:
+    if numeral == prediction.strip(" $").upper():
         return Finding.RIGHT
     if any(isinstance(value, Unread) and value.too_large for value in (expected, given)):
         return Finding.TOO_LARGE if expected.text != given.text else Finding.RIGHT
     texts = (expected.text, given.text)
     if len({"abs(" in text for text in texts}) > 1 and "ln(" not in texts[0] + texts[1]:
         prove = None  # a computer algebra system takes variables as positive
-    comparison = Comparison(leniencies, Work(limit), prove)
+    comparison = Comparison(Work(limit), prove)
     try:
         if ordered and isinstance(expected, ListOf) and isinstance(given, ListOf):
             in_order = comparison.in_order(expected.items, given.items)
             return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNPROVEN}[in_order]
         decision = comparison.equal(expected, given)
         scalars = isinstance(expected, Scalar) and isinstance(given, Scalar)
-        if decision is False and scalars and Leniency.UNITS in leniencies:
+        if decision is False and scalars:
             decision = _letter_units(gold, prediction, comparison, limit)
         constants = [
             _CONSTANT.sub(lambda m: re.sub("[CK]", "c", m[0]), text) for text in (gold, prediction)
         ]
         if decision is not True and constants not in ([gold, prediction], [prediction, gold]):
             decision = comparison.equal(*(read(text, limit=limit) for text in constants))
-        others = _other_manners(expected, given, leniencies, (gold, prediction))
+        others = _other_manners(expected, given, (gold, prediction))
         for manner in others if decision is not True else ():
             other = comparison.equal(read(gold, manner, limit), read(prediction, manner, limit))
             decision = True if other else decision
@@ -205,7 +198,7 @@ def _approximated(
     """True where a value is given with its decimal, 2/3 \\approx 0.667, and one of the two is
     expected."""
     exact, sign, decimal = given.text.partition("\\approx")
-    if not sign or not comparison.allows(Leniency.NAMES):
+    if not sign:
         return None
     value, rounded = read(exact, limit=limit), read(decimal, limit=limit)
     if not (isinstance(value, Scalar) and isinstance(rounded, Scalar)) or rounded.places is None:
@@ -221,7 +214,7 @@ def _by_sides(expected: Value, given: Unread, comparison: Comparison, limit: int
     3 + 5 = 8 apples for 8, and 2 + 2 = 5 for 7; open for 4, and for 5."""
     sides = [read(side, limit=limit) for side in given.text.split("=")]
     scalars = isinstance(expected, Scalar) and all(isinstance(side, Scalar) for side in sides)
-    if len(sides) < 2 or not scalars or not comparison.allows(Leniency.NAMES):
+    if len(sides) < 2 or not scalars:
         return None
     decisions = {comparison.equal(expected, side) for side in sides}
     return decisions.pop() if len(decisions) == 1 else None
