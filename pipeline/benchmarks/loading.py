@@ -17,7 +17,7 @@ from pipeline.benchmarks.source import BenchmarkSource, known, known_of
 from pipeline.core.errors import DataError
 from pipeline.core.plugins import load_object
 from pipeline.core.text import copies_of, folded, has_content
-from pipeline.store.row_files import RawRow, Row, find_files, is_legacy, read_rows
+from pipeline.store.row_files import RawRow, Row, find_files, read_rows
 
 GROUP = "markovscale.benchmarks"
 """The group of entry points in which a package names its loaders."""
@@ -123,7 +123,7 @@ def _refused(skip: Skip) -> DataError:
 def _warnings(
     source: BenchmarkSource, items: Sequence[Item], suspects: Sequence[Item]
 ) -> tuple[str, ...]:
-    copies = (*_legacy(source), *_ungraded(source, items), *_copies(source, items))
+    copies = (*_ungraded(source, items), *_copies(source, items))
     few = {item.gold for item in items}
     all_small = len(items) >= _MANY and few <= {"0", "1", "2", "3", "4"} and len(few) > 1
     if source.is_generated or not (suspects or all_small):
@@ -140,14 +140,6 @@ def _warnings(
 _MANY = 20
 
 
-def _files(source: BenchmarkSource) -> list[str]:
-    """The local files of a source; none of one that has no path."""
-    if source.path is None:
-        return []
-    known = known_of(source.name)
-    return find_files(source.path, source.name, (known and known.split) or "test")
-
-
 def _ungraded(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
     """A warning of a benchmark without gold answers."""
     if items[0].gold is not None:
@@ -157,15 +149,6 @@ def _ungraded(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]
         "fields: {answer: COLUMN}"
     )
     return (said,)
-
-
-def _legacy(source: BenchmarkSource) -> tuple[str, ...]:
-    """A warning of files that were read in an older encoding."""
-    return tuple(
-        f"{file} is not UTF-8 and was read as Windows-1252: check letters with accents"
-        for file in _files(source)
-        if is_legacy(file)
-    )
 
 
 def _copies(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
@@ -251,11 +234,13 @@ def _raw_rows(source: BenchmarkSource) -> Iterator[RawRow]:
     if source.loader is not None:
         return _own(source.loader)
     if source.path is not None:
+        published = known_of(source.name)
+        split = published.split if published else "test"
         return chain.from_iterable(
             read_rows(
                 file, max_row_bytes=source.max_row_bytes, max_file_bytes=source.max_file_bytes
             )
-            for file in _files(source)
+            for file in find_files(source.path, source.name, split)
         )
     return _from_hub(source)
 

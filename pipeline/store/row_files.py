@@ -1,4 +1,4 @@
-"""Rows of a local JSONL, JSON, CSV, TSV, Parquet or Arrow file, each with its line."""
+"""*Row files*: reads the rows of a local JSONL, JSON, CSV, TSV, Parquet or Arrow file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,12 +189,12 @@ def _text(file: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"a file must be UTF-8, got {error.reason} in {file}, line {line}"
+            f"a file must be UTF-8, got {error.reason} in {file}, line {line}: save it as UTF-8"
         ) from error
 
 
 def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
-    text = _decoded(file)
+    text = _text(file)
     separator = "\t" if file.suffix == ".tsv" else _separator(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] | None = None
@@ -231,25 +230,6 @@ def _separator(header: str) -> str:
         return max(map(len, csv.reader([header], delimiter=sign)), default=0)
 
     return max((",", ";", "\t", "|"), key=cells)
-
-
-def _decoded(file: Path) -> str:
-    """A CSV file as text: UTF-8, else what spreadsheets write (`is_legacy`)."""
-    return file.read_text("cp1252") if is_legacy(file) else _text(file)
-
-
-def is_legacy(path: str | Path) -> bool:
-    """Whether a CSV file is no UTF-8 and can be Windows-1252, which contains printable Latin-1."""
-    file = Path(path)
-    if file.suffix not in (".csv", ".tsv"):
-        return False
-    data = file.read_bytes()
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        with suppress(UnicodeDecodeError):
-            return "\0" not in data.decode("cp1252")
-    return False
 
 
 def _arrow(file: Path) -> Iterator[RawRow]:
