@@ -33,6 +33,7 @@ from pipeline.answers.values import (
     Scalar,
     Sequence,
     SetOf,
+    Sign,
     Union,
     Unread,
     Value,
@@ -145,6 +146,12 @@ class Numbers:
         return ex.times(value.expression, turn, self.work)
 
 
+_LISTED = (Parts, ListOf, Sequence)
+_KINDS = (
+    Parts, Words, Row, Equation, Region, Choice, BaseNumeral, Matrix, Union, ListOf, Sequence,
+    Scalar, SetOf, Sign, Unread, Inequality,
+)  # fmt: skip
+"""The kinds of values, in the order in which `Comparison` looks at two of them."""
 _ALIKE_MONEY = ({"gbp", "lb"}, {"yensign", "yen"}, {"yensign", "yuan"})
 _YES_NO = re.compile(r"(yes|no)(?:[,.;: ]+(?!solution)\w.*)?$")
 _SHORT_WORDS = 4
@@ -277,8 +284,9 @@ class Comparison(Numbers):
         return False
 
     def _lenient(self, gold: Value, predicted: Value) -> Decision:
-        """Pairs of different kinds, each under its rule."""
-        match gold, predicted:
+        """Pairs of different kinds, each under its rule; the kind that `_KINDS` has first."""
+        first, second = sorted((gold, predicted), key=lambda value: _KINDS.index(type(value)))
+        match first, second:
             case (ListOf(items=(Row(signs=signs), *_)), _) | (
                 _,
                 ListOf(items=(Row(signs=signs), *_)),
@@ -286,100 +294,69 @@ class Comparison(Numbers):
                 return None
             case (Parts(), Parts()) | (Row(signs=("-",)), Row(signs=("-",))):
                 return False
-            case (Parts() as parts, ListOf() | Sequence() as other) | (
-                ListOf() | Sequence() as other,
-                Parts() as parts,
-            ):
-                sides = (parts, other) if parts is gold else (other, parts)
-                return self.in_order(sides[0].items, sides[1].items) or None
-            case (Parts(), _) | (_, Parts()):
+            case Parts(), ListOf() | Sequence():
+                sides = [v.items for v in (gold, predicted) if isinstance(v, _LISTED)]
+                return self.in_order(*sides) or None
+            case Parts(), _:
                 return None
-            case (Words(words="no solution"), SetOf(items=())) | (
-                SetOf(items=()),
-                Words(words="no solution"),
-            ):
+            case Words(words="no solution"), SetOf(items=()):
                 return True
-            case (Equation(value=Sequence() as point) as pair, ListOf() as other) | (
-                ListOf() as other,
-                Equation(value=Sequence() as point) as pair,
-            ) if sorted(order := (pair.name or "").strip("()").split(",")) == sorted(_names(other)):
+            case Equation(value=Sequence() as point) as pair, ListOf() as other if sorted(
+                order := (pair.name or "").strip("()").split(",")
+            ) == sorted(_names(other)):
                 by_name = {i.name: i.value for i in other.items if isinstance(i, Equation)}
                 return self.in_order(point.items, [by_name[name] for name in order])
-            case (ListOf() as parts, Union() | Region()) | (
-                Union() | Region(),
-                ListOf() as parts,
-            ) if all(isinstance(part, Sequence | Region) for part in parts.items):
+            case Union() | Region(), ListOf(items=parts) if all(
+                isinstance(part, Sequence | Region) for part in parts
+            ):
                 return None  # whether "and" or "or" was meant is not known
-            case (ListOf() as parts, Sequence()) | (Sequence(), ListOf() as parts) if all(
-                isinstance(part, Region) for part in parts.items
-            ):
+            case ListOf(items=parts), Sequence() if all(isinstance(p, Region) for p in parts):
                 return None
-            case (Inequality(), Sequence() | Union() | Region()) | (
-                Sequence() | Union() | Region(),
-                Inequality(),
-            ):
+            case Sequence() | Union() | Region(), Inequality():
                 return None  # nobody has solved it
-            case (ListOf(items=(first, Region())), other) | (
+            case (ListOf(items=(value, Region())), other) | (
                 other,
-                ListOf(items=(first, Region())),
+                ListOf(items=(value, Region())),
             ):
-                return None if self.equal(first, other) is not False else False
-            case (
-                Matrix(rows=((Scalar() as a,), (Scalar() as b,)), bars=False),
-                Scalar() as other,
-            ) | (
-                Scalar() as other,
-                Matrix(rows=((Scalar() as a,), (Scalar() as b,)), bars=False),
-            ):  # a binomial coefficient, as data sets spell it
+                return None if self.equal(value, other) is not False else False
+            case Matrix(rows=((Scalar() as a,), (Scalar() as b,)), bars=False), Scalar() as other:
+                # a binomial coefficient, as data sets spell it
                 n, k = (s.expression.text for s in (a, b))
                 if not (n.isdigit() and k.isdigit() and len(n) < 4):
                     return None
                 return self.expressions(ex.number(comb(int(n), int(k))), other.expression)
-            case (Words() as words, other) | (other, Words() as words):
-                if isinstance(other, Words):
-                    return False
-                return self._words(words, other)
+            case Words() as words, other:
+                return False if isinstance(other, Words) else self._words(words, other)
             case (Row(signs=(" : ",)) as ratio, Row(signs=("-",)) as span) | (
                 Row(signs=("-",)) as span,
                 Row(signs=(" : ",)) as ratio,
             ):  # 10 to 15
                 low, high = span.items
                 return self.equal(self._quotient(high, low), self._quotient(*ratio.items[::-1]))
-            case (Row(signs=signs), _) | (_, Row(signs=signs)) if RATIO not in signs:
-                for row, other in ((gold, predicted), (predicted, gold)):
-                    if isinstance(row, Row) and isinstance(other, Scalar) and CONGRUENT in signs:
-                        same = self.equal(row.items[1], other)
-                        return same or None
+            case Row(signs=signs) as row, other if RATIO not in signs:
+                if isinstance(other, Scalar) and CONGRUENT in signs:
+                    return self.equal(row.items[1], other) or None
                 return None
-            case BaseNumeral(), Scalar():
-                return gold.digits == predicted.text
-            case (Equation() | Region(), _) | (_, Equation() | Region()):
+            case BaseNumeral() as numeral, Scalar() if numeral is gold:
+                return numeral.digits == predicted.text
+            case Equation() | Region(), _:
                 return self._named(gold, predicted)
-            case (Choice(), _) | (_, Choice()):
+            case Choice(), _:
                 return self._choices(gold, predicted)
-            case (ListOf() as bare, Sequence() as other) | (Sequence() as other, ListOf() as bare):
+            case ListOf() as bare, Sequence() as other:
                 if self.brackets and not other.is_interval:
                     return self.in_order(bare.items, other.items)
-            case (Sequence(opening="[", items=(only,)), Scalar() as other) | (
-                Scalar() as other,
-                Sequence(opening="[", items=(only,)),
-            ) if self.brackets:
+            case Sequence(opening="[", items=(only,)), Scalar() as other if self.brackets:
                 return self.equal(only, other)
-            case (ListOf() | Scalar(), SetOf()) | (SetOf(), ListOf() | Scalar()):
+            case ListOf() | Scalar(), SetOf():
                 if self.brackets:
                     return self._members_alike(_members(gold), _members(predicted))
-            case (Matrix() as matrix, Sequence() | ListOf() as other) | (
-                Sequence() | ListOf() as other,
-                Matrix() as matrix,
-            ):
+            case Matrix() as matrix, Sequence() | ListOf() as other:
                 line = len(matrix.rows) == 1 or all(len(row) == 1 for row in matrix.rows)
                 interval = isinstance(other, Sequence) and other.is_interval
                 if self.brackets and line and not (matrix.bars or interval):
                     return self.in_order([i for row in matrix.rows for i in row], other.items)
-            case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
-                Scalar() as other,
-                Row(items=(Scalar() as a, Scalar() as b)),
-            ):
+            case Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other:
                 if other.unit is None:
                     try:
                         return self.expressions(
