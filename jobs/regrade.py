@@ -235,25 +235,13 @@ def _labels(file: Path, verdicts: Mapping[_Answer, Verdict], sample: int, exampl
         bounds = wilson(same, total)
         print(
             f"agreement on graded answers: {same / total:.1%} of {total:,} "
-            f"(95% {bounds.low:.1%} to {bounds.high:.1%}), Cohen's kappa {_kappa(graded):.2f}"
+            f"(95% {bounds.low:.1%} to {bounds.high:.1%})"
         )
     for row in differ[:examples]:
         print(
             f"{row['benchmark']} {row['question_id']}: gold {row['gold']!r}, answer "
             f"{row['answer']!r}: people {row['label']}, grader {row['verdict']}"
         )
-
-
-def _kappa(pairs: Mapping[tuple[str, str], int]) -> float:
-    """Cohen's kappa (1960); 1 where both say the same of everything."""
-    total = sum(pairs.values())
-    same = sum(count for (a, b), count in pairs.items() if a == b) / total
-    first, second = Counter[str](), Counter[str]()
-    for (a, b), count in pairs.items():
-        first[a] += count
-        second[b] += count
-    chance = sum(first[name] * second[name] for name in first) / total**2
-    return 1.0 if chance == 1 else (same - chance) / (1 - chance)
 
 
 def _print_pairs(pairs: Counter[tuple[str, str]], one: str, other: str, what: str) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -335,34 +336,31 @@ def _elected(votes: Sequence[Cluster], positions: Sequence[int]) -> Chosen:
     return Chosen(answer=winner.answer, position=positions[winner.members[0]])
 
 
-_SIZES = (1, 2, 3, 4, 8)
-_KINDS = 6
+_ANSWERS = (None, "1", "2", "1", r"\frac{1}{2}", "2", "1", None)
 
 
 def made_up() -> Iterator[tuple[Completion, ...]]:
     """Completions of questions that never were: alike and different, cut short, without answers,
     with and without scores and log-probabilities, a score that comes twice."""
-    for kind in range(_KINDS):
-        for size in _SIZES:
-            yield tuple(_completion(kind, i) for i in range(size))
+    for size, start, known in product((1, 2, 3, 4, 8), (0, 1, 3), (2, 1, 0)):
+        yield tuple(_completion(start + place, known) for place in range(size))
 
 
-def _completion(kind: int, i: int) -> Completion:
-    dice = hashlib.sha256(f"{kind} {i}".encode()).digest()
-    answers = (None, "1", "2", r"\frac{1}{2}")
-    answer = None if kind == 0 else answers[dice[0] % (2 + kind % 3)]
-    scored = (True, False, dice[6] < 128)[kind % 3]  # all, none, some
-    told = (True, dice[7] < 128, False)[kind // 2]
+def _completion(place: int, known: int) -> Completion:
+    """The completion of a place; `known` says of how many of two it has scores and the like."""
+    answer = _ANSWERS[place % len(_ANSWERS)]
+    score = place % 3 / 4 if place % 2 < known else None
+    told = place % 2 >= 2 - known
     return Completion(
         text="" if answer is None else f"So \\boxed{{{answer}}}",
         answer=answer,
-        finish_reason="length" if dice[1] < 32 else "stop",
-        completion_tokens=dice[2],
-        step_scores=(0.5, dice[3] // 64 / 4) if scored else None,
-        score=dice[3] // 64 / 4 if scored else None,
-        token_confidence=dice[4] / 16 if told else None,
-        least_token_confidence=dice[4] / 32 if told else None,
-        token_entropy=dice[5] / 128 if told else None,
+        finish_reason="length" if place % 5 == 4 else "stop",
+        completion_tokens=37 * place % 101,
+        step_scores=None if score is None else (0.5, score),
+        score=score,
+        token_confidence=place * 5 % 7 if told else None,
+        least_token_confidence=place * 5 % 7 / 2 if told else None,
+        token_entropy=place * 3 % 4 / 2 if told else None,
     )
 
 

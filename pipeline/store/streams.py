@@ -1,4 +1,4 @@
-"""Files written piece by piece: byte streams, archives, Parquet tables, a scratch folder.
+"""*Streams*: writes files piece by piece: bytes, archives, Parquet tables, a scratch folder.
 
 As all files of a folder, a local one appears under its name when all of it is on the disk.
 """
@@ -119,8 +119,8 @@ Row = dict[str, Any]
 
 
 def packed_lines(rows: Iterable[Row]) -> bytes:
-    """Rows as compressed JSON lines; fractions are kept to three or four digits."""
-    text = "".join(json.dumps(_rounded(row), separators=(",", ":")) + "\n" for row in rows)
+    """Rows as compressed JSON lines."""
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     return lzma.compress(text.encode())
 
 
@@ -149,15 +149,3 @@ def lines_of(data: bytes, where: str) -> list[Row]:
         return rows
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} must be JSON lines, got: {error}") from error
-
-
-def _rounded(value: Any) -> Any:
-    """A value with fewer digits: those of a clock and of a share are mostly noise, and noise does
-    not compress."""
-    if isinstance(value, float):
-        return round(value, 4 if abs(value) < 1 else 3)
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(part) for part in value]
-    return value

@@ -8,6 +8,7 @@ expressions over independent atoms are equal exactly when the numerator of their
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, isqrt, lcm
@@ -35,8 +36,6 @@ from pipeline.answers.algebra.polynomial import (
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _UNIT: Polynomial = {ONE: Fraction(1)}
-_CHUNK_DIGITS = 3_900
-_CHUNK = 10**_CHUNK_DIGITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,24 +266,12 @@ def fraction_text(value: Fraction) -> str:
 
 def integer_text(value: int) -> str:
     """Decimal digits of an integer of any length (str() refuses above 4,300 digits)."""
-    if value.bit_length() < 13_000:
-        return str(value)
-    if value < 0:
-        return "-" + integer_text(-value)
-    parts: list[str] = []
-    while value >= _CHUNK:
-        value, low = divmod(value, _CHUNK)
-        parts.append(f"{low:0{_CHUNK_DIGITS}d}")
-    return str(value) + "".join(reversed(parts))
+    return str(value) if value.bit_length() < 13_000 else str(Decimal(value))
 
 
 def integer_of(digits: str) -> int:
     """The integer that decimal `digits` spell, at any length."""
-    value = 0
-    for start in range(0, len(digits), _CHUNK_DIGITS):
-        part = digits[start : start + _CHUNK_DIGITS]
-        value = value * 10 ** len(part) + int(part)
-    return value
+    return int(digits) if len(digits) < 4_000 else int(Decimal(digits))
 
 
 _TRIAL_DIVISORS = 2_000
