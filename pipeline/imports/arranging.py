@@ -1,4 +1,4 @@
-"""From the entries of a log to questions with chains and samples of one depth each."""
+"""*arrange*: groups the entries of a log into questions with chains and samples of one depth."""
 
 from __future__ import annotations
 
@@ -94,12 +94,8 @@ def arrange(
         grouped.setdefault(key, []).append(entry)
     drawn = [_question(key, of_key) for key, of_key in grouped.items()]
     check_goes_on((chain for one in drawn for chain in one.chains), is_right)
-    for kind in Pool:
-        asked = rounds if kind is Pool.SEQUENTIAL else samples
-        if kind is Pool.SEQUENTIAL:
-            drawn = _of_depth(drawn, made, asked, ragged)
-        else:
-            drawn = _of_samples(drawn, made, asked, ragged)
+    drawn = _of_depth(drawn, made, rounds, ragged)
+    drawn = _of_samples(drawn, made, samples, ragged)
     if not drawn:
         raise DataError("a log must hold a question of the asked depth, none is left")
     made.questions = drawn

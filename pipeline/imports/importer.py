@@ -1,4 +1,4 @@
-"""From a log to a pool: answers are extracted, graded, and written with their origin."""
+"""*import_log*: extracts and grades the answers of a log and writes its pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of this project: read as a log, so that several become one; and runs that go on from one.
+"""*Own pools*: reads pools of this project as a log, and starts runs from one.
 
 Chains of each pool are chains of the whole, its samples follow those of the pools before it. What a
 pool has of a new run's requests is recorded as the run's own.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pipeline.config.run import RunConfig
@@ -46,12 +47,7 @@ def read_own(addresses: Sequence[str]) -> Log:
     log = Log(prompts=first.prompts if known else None, context="last_answer")
     contexts = {"last_answer" if origin is None else origin.context for origin in origins}
     log.context = contexts.pop() if len(contexts) == 1 else "unknown"  # type: ignore[assignment]  # one of them
-    decoding = first.decoding
-    log.decoding = {
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        "max_tokens": decoding.max_tokens,
-    }
+    log.decoding = {n: getattr(first.decoding, n) for n in ("temperature", "top_p", "max_tokens")}
     verifiers = {pool.science.verifier.model for pool in pools if pool.science.verifier}
     log.scores = ", ".join(sorted(verifiers))
     chains, samples = list[Entry](), list[Entry]()
@@ -184,9 +180,8 @@ def _rows(held: Mapping[str, PoolQuestion], run: RunDir, config: RunConfig) -> I
             if question.text not in held:
                 continue
             found: list[tuple[Request, Observation]] = []
-            answers = _Answers(held[question.text], found)
             with suppress(_MissingError):  # the run draws the rest
-                drive(strategy, question, answers)
+                drive(strategy, question, partial(_answer, held[question.text], found))
             for request, seen in found:
                 yield row_of(
                     run=run.run_id,
@@ -200,27 +195,19 @@ def _rows(held: Mapping[str, PoolQuestion], run: RunDir, config: RunConfig) -> I
                 )
 
 
-class _Answers:
-    """Answers requests from a pool's completions and keeps both."""
-
-    def __init__(self, held: PoolQuestion, found: list[tuple[Request, Observation]]) -> None:
-        self._held, self._found = held, found
-
-    def __call__(self, request: Request) -> Observation:
-        entry = self._entry(request)
-        if entry is None or entry.digest != request.digest():
-            raise _MissingError
-        seen = entry.observation
-        if not isinstance(seen, Completion) or (request.score and seen.score is None):
-            raise _MissingError
-        self._found.append((request, as_requested(seen, request)))
-        return self._found[-1][1]
-
-    def _entry(self, request: Request) -> Recorded | None:
-        held = self._held
-        if request.pool is Pool.PARALLEL:
-            entries, at = held.samples, request.sample
-        else:
-            known = request.chain < len(held.chains)
-            entries, at = held.chains[request.chain][0] if known else (), request.round
-        return entries[at] if at < len(entries) else None
+def _answer(
+    held: PoolQuestion, found: list[tuple[Request, Observation]], request: Request
+) -> Observation:
+    """The pool's completion for a request, noted in `found`."""
+    if request.pool is Pool.PARALLEL:
+        entries, at = held.samples, request.sample
+    else:
+        known = request.chain < len(held.chains)
+        entries, at = held.chains[request.chain][0] if known else (), request.round
+    if at >= len(entries) or entries[at].digest != request.digest():
+        raise _MissingError
+    seen = entries[at].observation
+    if not isinstance(seen, Completion) or (request.score and seen.score is None):
+        raise _MissingError
+    found.append((request, as_requested(seen, request)))
+    return found[-1][1]
