@@ -1,5 +1,5 @@
-"""Logs with a row a question or completion: lm-evaluation-harness, NeMo-Skills, OpenAI's batches,
-and the evaluation of Qwen2.5-Math.
+"""*Row formats*: reads logs of lm-evaluation-harness, NeMo-Skills, OpenAI's batches and the
+evaluation of Qwen2.5-Math, with a row a question or completion.
 
 Each reader takes the files of one model and returns its samples; rows of several files (seeds,
 repeated runs) are samples of the same questions.
@@ -11,7 +11,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.errors import DataError
@@ -71,6 +71,8 @@ def read_lm_eval(files: Sequence[LogFile], *, filter_name: str | None = None) ->
                 continue
             log.decode_with(where, **_sampling(_argument(row, 1)))
             alone = len(replies) == 1
+            named = row.get("metrics")
+            metrics = (*(named if isinstance(named, list) else ()), "exact_match", "acc")
             for number, text in enumerate(replies):
                 found.append(
                     Entry(
@@ -84,7 +86,7 @@ def read_lm_eval(files: Sequence[LogFile], *, filter_name: str | None = None) ->
                         gold=_gold(row.get("target")),
                         text=text,
                         answer=_filtered(row) if alone else None,
-                        right=_metric(row) if alone else None,
+                        right=_first_label(row, metrics) if alone else None,
                     )
                 )
     log.entries = renumbered(found)
@@ -121,9 +123,8 @@ def _sampling(given: Any) -> dict[str, Any]:
 
 def _asked(row: Row) -> str | None:
     document = row.get("doc")
-    for name in _QUESTIONS:
-        if isinstance(document, Mapping) and isinstance(document.get(name), str):
-            return str(document[name])
+    if isinstance(document, Mapping) and (question := _first_text(document)) is not None:
+        return question
     prompt = _argument(row, 0)
     prompt = prompt[0] if isinstance(prompt, list) and prompt else prompt
     if isinstance(prompt, str) and prompt.startswith("["):  # a chat, written as JSON
@@ -143,15 +144,6 @@ def _filtered(row: Row) -> str | None:
     return None if text in (None, "[invalid]", "") else text
 
 
-def _metric(row: Row) -> bool | None:
-    named = row.get("metrics")
-    names = named if isinstance(named, list) else []
-    for name in (*names, "exact_match", "acc"):
-        if (right := label_of(row.get(name))) is not None:
-            return right
-    return None
-
-
 def read_nemo_skills(files: Sequence[LogFile]) -> Log:
     """``output-rs*.jsonl`` of NeMo-Skills: a file a seed, a row a question.
 
@@ -164,7 +156,7 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
     for file in files:
         benchmark = posixpath.basename(file.folder)
         for where, row in log.rows_of(file):
-            question = _first_text(row, _QUESTIONS)
+            question = _first_text(row)
             if "generation" not in row or (question is None and row.get("id") is None):
                 _refuse(log, where, "generation, and problem or id", row)
                 continue
@@ -203,12 +195,9 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
 
 
 def _judged(row: Row) -> bool | None:
-    for name in ("symbolic_correct", "is_correct"):
-        if (right := label_of(row.get(name))) is not None:
-            return right
-    judgement = text_of(row.get("judgement"))
-    said = None if judgement is None else re.search(r"Judgement:\s*(Yes|No)\b", judgement, re.I)
-    return None if said is None else said[1].lower() == "yes"
+    right = _first_label(row, ("symbolic_correct", "is_correct"))
+    said = re.search(r"Judgement:\s*(Yes|No)\b", text_of(row.get("judgement")) or "", re.I)
+    return right if right is not None or said is None else said[1].lower() == "yes"
 
 
 def read_openai_batch(
@@ -338,7 +327,7 @@ def read_qwen_math(files: Sequence[LogFile]) -> Log:
                         benchmark=text_of(row.get("data_source"))
                         or posixpath.basename(file.folder)
                         or None,
-                        question=_first_text(row, _QUESTIONS),
+                        question=_first_text(row),
                         gold=_gold(row.get("gt", row.get("answer"))),
                         level=text_of(row.get("level")),
                         text=text_of(text),
@@ -362,8 +351,13 @@ def _at(values: Any, number: int, read: Callable[[Any], Any]) -> Any:
     return read(listed[number]) if number < len(listed) else None
 
 
-def _first_text(row: Row, names: Sequence[str]) -> str | None:
-    return next((row[name] for name in names if isinstance(row.get(name), str)), None)
+def _first_text(row: Row) -> str | None:
+    return next((row[name] for name in _QUESTIONS if isinstance(row.get(name), str)), None)
+
+
+def _first_label(row: Row, names: Iterable[str]) -> bool | None:
+    labels = (label_of(row.get(name)) for name in names)
+    return next((label for label in labels if label is not None), None)
 
 
 def _gold(value: Any) -> tuple[str, ...]:
