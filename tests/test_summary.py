@@ -20,12 +20,12 @@ def test_tokens_are_saved_on_the_questions_that_both_have_answered(tmp_path: Pat
     config = made_up_config(tmp_path, strategies=["mr_thinking", "markovscale_t"])
     run = read_run(write_run(config, "partial", question_rows(30, ["made-up"])).address)
     chain, ours = run.cells
-    behind = replace(chain, rows=chain.rows[:10])
+    behind = replace(chain, rows=list(chain.rows)[:10])
 
     def saved(cell: Cell) -> float:
         return float(summarise([behind, cell])[1]["tokens_saved"])
 
-    assert saved(ours) == saved(replace(ours, rows=ours.rows[:10]))
+    assert saved(ours) == saved(replace(ours, rows=list(ours.rows)[:10]))
     assert saved(ours) == 1 - sum(ours.tokens[:10]) / sum(chain.tokens[:10])
 
 
