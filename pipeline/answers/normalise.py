@@ -93,6 +93,7 @@ _RENAMED = (
     (re.compile(r"\\(?:vert|lvert|rvert|mid)(?![A-Za-z])"), "|"),
     (re.compile(r"\^\s*\{\s*\\circ\s*\}|\\degrees?(?![A-Za-z])"), r"^\\circ "),
     (re.compile(r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})"), "."),
+    (re.compile(r"^\s*\\text\s?\{[^{}]{1,80}\b(?:is|are|equals)\s?:?\s?\}(?=\s*[\d\\$-])"), ""),
     (re.compile(r"(\\text\{[^{}]{1,20}\})(?:,\s?\1)+$"), r"\1"),
     (re.compile(r"^Rs\.?\s?(?=\d)"), r"\\text{rupee} "),
     (re.compile(r"(?<![A-Za-z.])([A-Z])\.([A-Z])\.(?![A-Za-z])"), r"\1\2"),
