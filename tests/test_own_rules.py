@@ -90,7 +90,10 @@ def test_the_rules_of_the_page_keep_the_contract(project, capsys, monkeypatch):
         ("def r(c): return random.randrange(len(c))", "asks random numbers"),
         ("def r(c): return hash(str(c[-1].answer)) % len(c)", "alike in another process"),
         ("def r(c): raise SystemExit(0)", "it raised SystemExit: 0"),
-        ("def r(c): KEPT.append(1); return len(KEPT) % len(c)", "does it keep something between calls?"),
+        (
+            "def r(c): KEPT.append(1); return len(KEPT) % len(c)",
+            "does it keep something between calls?",
+        ),
         ("def r(c): return len(c)", "an index in [0, 1), the completions that it was given"),
         ("def r(c): return c[0].answer", "must return an index or None, got '"),
         ("def r(c): return True", "must return an index or None, got True"),

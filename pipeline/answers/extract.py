@@ -33,7 +33,6 @@ _BEFORE = re.compile(
     r"|(?:[a-z]+[ \t]){0,3}[a-z]{2,}:[ \t]+)+(?=[$\\(]|[-+]?\.?\d)",
     re.IGNORECASE,
 )
-_BULLET = re.compile(r"(?:[-*•]|1[.)])[ \t]+(?=\S)")
 _CLOSING = re.compile(r"(?<=\w)\*\*(?=[\s.,;:]|$)")
 
 
@@ -41,11 +40,6 @@ def without_fillers(clause: str) -> str:
     """A clause from its value on, where nothing before that changes it: "at least 12" stays."""
     found = _BEFORE.match(clause)
     return clause[found.end() :] if found else clause
-
-
-def without_bullet(line: str) -> str:
-    """The only line of a list."""
-    return line if "\n" in line else _BULLET.sub("", line, count=1)
 
 
 def without_closing(text: str) -> str:
@@ -58,7 +52,6 @@ _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _BARE_BOX = re.compile(r"[ \t]{1,4}(\d[\d.,]{0,40}|[A-Za-z])(?![A-Za-z])")
 _BOX_LABEL = re.compile(r"[ \t*#-]{0,4}(?:\(([a-h1-9]|[ivx]{1,4})\)|([a-h1-9])[.)])[ \t*]")
 _BOX_NAME = re.compile(r"(?:^|[\s$&,;(])([A-Za-z](?:_\{?\w\}?)?)[ \t]?&?=[ \t$&]{0,4}$")
-_COUNTED = re.compile(r"\$?[ \t][a-z]{3,20}(?:,|,? and)[ \t]\$?")
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad\b|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b"
     r"|\b[A-Za-z](?:_\{?\w\}?)?\s*=)*"
@@ -136,10 +129,6 @@ def boxed_answer(reply: str, found: list[Box]) -> str | None:
             joined.insert(0, content)
             continue
         between = reply[(earlier.end or 0) + 1 : later.start]
-        counted = _COUNTED.fullmatch(between)
-        if counted:
-            joined.insert(0, content)
-            continue
         if len(between) > 40 or not re.search(r"[,;]|and|or", between):
             break
         if not _JOINT.fullmatch(between):
@@ -508,7 +497,7 @@ def _phrase(reply: str) -> str | None:
     line, _, below = reply[last.end() :].lstrip(" \t*").partition("\n")
     if line.strip():
         return _clause(line)
-    paragraph = without_bullet(below.strip().partition("\n\n")[0])  # alone, on a line of its own
+    paragraph = below.strip().partition("\n\n")[0]  # alone, on a line of its own
     return _clause(paragraph) if _bare(paragraph) else None
 
 
