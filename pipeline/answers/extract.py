@@ -33,6 +33,7 @@ _BEFORE = re.compile(
     r"|(?:[a-z]+[ \t]){0,3}[a-z]{2,}:[ \t]+)+(?=[$\\(]|[-+]?\.?\d)",
     re.IGNORECASE,
 )
+_BULLET = re.compile(r"(?:[-*•]|1[.)])[ \t]+(?=\S)")
 _CLOSING = re.compile(r"(?<=\w)\*\*(?=[\s.,;:]|$)")
 
 
@@ -40,6 +41,11 @@ def without_fillers(clause: str) -> str:
     """A clause from its value on, where nothing before that changes it: "at least 12" stays."""
     found = _BEFORE.match(clause)
     return clause[found.end() :] if found else clause
+
+
+def without_bullet(line: str) -> str:
+    """The only line of a list."""
+    return line if "\n" in line else _BULLET.sub("", line, count=1)
 
 
 def without_closing(text: str) -> str:
@@ -497,7 +503,7 @@ def _phrase(reply: str) -> str | None:
     line, _, below = reply[last.end() :].lstrip(" \t*").partition("\n")
     if line.strip():
         return _clause(line)
-    paragraph = below.strip().partition("\n\n")[0]  # alone, on a line of its own
+    paragraph = without_bullet(below.strip().partition("\n\n")[0])  # alone, on a line of its own
     return _clause(paragraph) if _bare(paragraph) else None
 
 
