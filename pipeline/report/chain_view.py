@@ -68,11 +68,6 @@ class RoundCurve:
         assert self.observed[0] is not None
         return self.observed[0].value
 
-    @property
-    def error(self) -> float:
-        """Mean over rounds of |observed - predicted|."""
-        return self.error_of(self.predicted)
-
     def error_of(self, curve: Sequence[Interval]) -> float:
         """Mean over rounds of |observed - another curve|."""
         pairs = zip(self.observed, curve, strict=True)

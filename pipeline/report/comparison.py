@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -188,10 +187,8 @@ def _labels(run: RunData) -> list[str]:
 def _cells(run: RunData, label: str) -> list[Cell]:
     found = [cell for cell in run.cells if cell.label == label]
     if not found:
-        near = get_close_matches(label, _labels(run), n=1, cutoff=0.5)
-        meant = f" (did you mean {near[0]}?)" if near else ""
         raise ConfigError(
             f"{run.run_id} must have a strategy {label!r}, it has "
-            f"{', '.join(_labels(run)) or 'none'}{meant}"
+            f"{', '.join(_labels(run)) or 'none'}"
         )
     return found

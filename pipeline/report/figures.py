@@ -100,8 +100,9 @@ def rounds_figure(curve: RoundCurve, of: str = "") -> Html:
         ),
         f"The dashed line is p_r of the two-state chain (Eq. 4) with p0 = "
         f"{words.decimal(curve.p0)}, a {seen_a} and b {seen_b} "
-        f"counted on these chains: a description, no forecast. It "
-        f"is off by {words.magnitude(curve.error)} points in the mean over rounds. {held}{limits}"
+        f"counted on these chains: a description, no forecast. It is off by "
+        f"{words.magnitude(curve.error_of(curve.predicted))} points in the mean over rounds. "
+        f"{held}{limits}"
         f"Intervals weigh whole questions; the band is that of each round.",
         ("round", "observed [95 %]", "p_r [95 %]",
          *(["held-out p_r [95 %]"] if curve.forecast else []), "tokens so far [95 %]"),

@@ -228,7 +228,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             (
                 "strategy",
                 "N",
-                *(f"accuracy, {_title(rule, known)}" for rule in rules),
+                *(f"accuracy, {rule.value}" for rule in rules),
                 "completions per question",
                 "tokens per question",
                 "tokens saved",
@@ -256,17 +256,11 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
         folded(
             "Every answer rule",
             table(
-                ("strategy", *(_title(rule, known) for rule in known)),
+                ("strategy", *(rule.value for rule in known)),
                 [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
             ),
         ),
     )  # fmt: skip
-
-
-def _title(rule: Rule, rules: Sequence[Rule]) -> str:
-    """A rule's name, with its place where another run's has the same name."""
-    alike = [other for other in rules if other.value == rule.value]
-    return f"{rule} ({rule.told()})" if len(alike) > 1 and isinstance(rule, OwnRule) else rule.value
 
 
 def _rule_entry(cell: Cell, rule: Rule) -> Child:

@@ -43,6 +43,7 @@ def progress_of(run: RunData) -> RunProgress:
     """Folds what is durable: outcomes, metrics and questions."""
     newest = run.metrics[-1] if run.metrics else None
     rounds = sum(row["rounds"] for row in _last_of_attempts(run.metrics))
+    left = None if newest is None else seconds_left(newest)
     return RunProgress(
         done=run.chains_done,
         asked=run.chains,
@@ -54,7 +55,7 @@ def progress_of(run: RunData) -> RunProgress:
         attempt=len(run.attempts),
         phase=None if newest is None else newest["phase"],
         limits=_limits(run),
-        seconds_left=0.0 if run.chains_done == run.chains else newest and seconds_left(newest),
+        seconds_left=0.0 if run.chains_done == run.chains else left,
         ended=_ended(run),
     )
 

@@ -11,6 +11,7 @@ from pipeline.core.prices import Prices
 from pipeline.records.journal import read_columns
 from pipeline.records.segments import segment_of
 from pipeline.records.trajectory import Row
+from pipeline.report import words
 from pipeline.store.storage import Folder
 
 _KINDS = (
@@ -145,10 +146,7 @@ def pool_words(report: Mapping[str, Any]) -> str:
 
 
 def _one_pool(name: str, pool: Mapping[str, Any]) -> str:
-    several = pool["replicas"] > 1
-    spread = f" ({pool['least_used']:.0%} to {pool['most_used']:.0%})" if several else ""
     return (
-        f"{name}: {pool['replicas']} replica{'s' if several else ''} {pool['used']:.0%} used"
-        f"{spread}, KV cache at most {pool['kv_usage_peak']:.0%}, "
-        f"{pool['preemptions']:,} preemptions"
+        f"{name}: {words.plural(pool['replicas'], 'replica')} {pool['used']:.0%} used, KV cache at "
+        f"most {pool['kv_usage_peak']:.0%}, {words.plural(pool['preemptions'], 'preemption')}"
     )

@@ -226,14 +226,7 @@ def _name(side: Column) -> str:
 
 def _worth(benchmark: str, cells: Sequence[Cell], tests: int) -> str:
     n = most_graded(cells)
-    half = max(
-        (i.half_width for cell in cells if (i := accuracy(cell, cell.rule)) is not None),
-        default=0.0,
-    )
-    return (
-        f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n, tests)}; the "
-        f"widest interval of an accuracy here is ±{words.magnitude(half)} points."
-    )
+    return f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n, tests)}."
 
 
 def verdict_row(
