@@ -218,7 +218,7 @@ def test_facts_for_people_that_are_torn_block_nothing(tmp_path, name, kind, caps
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["empty", "half", "changed"])
 async def test_questions_that_are_torn_block_no_resume(tmp_path, kind, capsys):
     """Whoever only reads them says so in one line; a resume reads the benchmarks anew."""
     from jobs.evaluate import parser
