@@ -78,39 +78,6 @@ async def ended(folder, **script):
     }
 
 
-@pytest.mark.parametrize(
-    ("script", "error", "known"),
-    [
-        ({"faults": {ILL.text: "bad_request"}}, "bad_request: scripted", True),
-        ({"faults": {ILL.text: "error"}}, "engine: scripted (try 2)", True),
-        ({"faults": {ILL.text: "dead"}}, "replica_lost: scripted (try 2)", False),
-        ({"faults": {ILL.text: "hang"}}, "deadline: not within 0.3 s (try 2)", True),
-        ({"faults": {ILL.text: "freeze"}}, "deadline: process did not answer in 0.3 s", False),
-        ({"score_faults": {ILL.text: "nan"}}, "verifier: verifier: nan: ", True),
-        ({"score_faults": {ILL.text: "range"}}, "verifier: verifier: range: ", True),
-        ({"score_faults": {ILL.text: "count"}}, "verifier: verifier: count: ", True),
-        ({"score_faults": {ILL.text: "empty"}}, "verifier: verifier: empty: ", True),
-        ({"score_faults": {ILL.text: "hang"}}, "verifier: deadline: ", True),
-        ({"score_faults": {ILL.text: "dead"}}, "verifier: replica_lost: ", True),
-    ],
-    ids=lambda value: (
-        str(next(iter(next(iter(value.values())).values()))) if isinstance(value, dict) else None
-    ),
-)
-async def test_a_poisonous_question_is_a_row_and_costs_nobody_else(tmp_path, script, error, known):
-    """It ends with its named error and what it cost; every other chain is as without it."""
-    healthy = await ended(tmp_path / "healthy")
-    disturbed = await ended(tmp_path / "disturbed", **script)
-    ill = disturbed.pop(ILL.question_id)
-    healthy.pop(ILL.question_id)
-
-    assert disturbed == healthy
-    assert ill["error"].startswith(error)
-    assert (ill["stop_reason"], ill["completions"], ill["round_scores"]) == ("failed", 0, [None])
-    assert ill["answer_last"] is None
-    assert (ill["tokens_unknown"] == 0) is known
-
-
 async def test_tries_whose_tokens_nobody_knows_are_counted_in_the_row_and_the_journal(tmp_path):
     """A round that came at the second try says that one try's tokens are unknown: never 0."""
     rows = await ended(tmp_path, faults={ILL.text: "dead"}, fault_times=1)
