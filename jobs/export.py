@@ -30,10 +30,7 @@ def parser() -> argparse.ArgumentParser:
         choices=("inspect", "lm_eval", "hf_dataset", "csv"),
         help="the format",
     )
-    options.add_argument("--out", required=True, metavar="PATH", help="folder to write")
-    options.add_argument(
-        "--overwrite", action="store_true", help="replace files of the same names in an old folder"
-    )
+    options.add_argument("--out", required=True, metavar="PATH", help="new folder to write")
     return options
 
 
@@ -44,9 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     from pipeline.export.formats import export_run
 
     log_to_stderr(arguments.level)
-    source = export_run(
-        arguments.run, arguments.to, arguments.out, time.time(), overwrite=arguments.overwrite
-    )
+    source = export_run(arguments.run, arguments.to, arguments.out, time.time())
     outcomes = sum(cell.entry["questions"] for cell in source.cells)
     whole = "" if source.finished else ", the run is not finished"
     print(f"{arguments.to}: {outcomes:,} outcomes in {arguments.out}{whole}")

@@ -1,7 +1,6 @@
 """Show how far a run is, from another shell.
 
     python -m jobs.status runs/laptop-20260101-120000
-    python -m jobs.status runs/laptop-20260101-120000 --watch
     python -m jobs.status runs/laptop-20260101-120000 --json
     python -m jobs.status runs
 
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from jobs.cli import VerbParser, add_shared, log_to_stderr, number, terminal
+from jobs.cli import VerbParser, add_shared, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import MarkovScaleError
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pipeline.report.run_data import RunData
     from pipeline.report.run_progress import RunProgress
 
-_LONGEST_S = 86_400.0
 _STALE_S = 120.0  # counters are written once a minute at least
 
 
@@ -41,14 +39,6 @@ def parser() -> argparse.ArgumentParser:
     options = VerbParser("status", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory, or a folder of them")
     add_shared(options, "--json")
-    options.add_argument(
-        "--watch",
-        metavar="SECONDS",
-        type=number(0, _LONGEST_S),
-        nargs="?",
-        const=10.0,
-        help="tell again every so many seconds (10) until the run is over",
-    )
     return options
 
 
@@ -64,20 +54,14 @@ def main(argv: list[str] | None = None) -> int:
     if runs := _runs_within(arguments.run):
         console.print(_index(runs, time.time()))
         return 0
-    while True:
-        run = read_run(arguments.run)
-        progress = progress_of(run)
-        now = time.time()
-        state = _state(run, progress, now)
-        if arguments.json:
-            print(json.dumps(_facts(run, progress, state)), flush=True)
-        else:
-            if arguments.watch is not None:
-                console.clear()  # of a terminal only
-            _print(console, run, progress, state, now)
-        if arguments.watch is None or state in ("done", "stopped", "capped"):
-            return 0
-        time.sleep(max(0.1, arguments.watch))
+    run = read_run(arguments.run)
+    progress, now = progress_of(run), time.time()
+    state = _state(run, progress, now)
+    if arguments.json:
+        print(json.dumps(_facts(run, progress, state)))
+    else:
+        _print(console, run, progress, state, now)
+    return 0
 
 
 def _runs_within(address: str) -> list[str]:

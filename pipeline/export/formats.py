@@ -127,15 +127,14 @@ FORMATS: dict[str, Callable[[Source, Folder], None]] = {
 """What writes a run into a folder."""
 
 
-def export_run(address: str, to: str, out: str, exported: float, *, overwrite: bool) -> Source:
+def export_run(address: str, to: str, out: str, exported: float) -> Source:
     """Export a run; returns what was exported.
 
     Args:
         address: of the run directory.
         to: a key of `FORMATS`.
-        out: the folder to write.
+        out: the folder to write, which must be new.
         exported: the time, in seconds since 1970.
-        overwrite: whether files of the same names in `out` are replaced; others stay.
 
     Raises:
         ConfigError: where `out` is there already.
@@ -143,8 +142,8 @@ def export_run(address: str, to: str, out: str, exported: float, *, overwrite: b
     """
     source = open_source(address, exported)
     folder = Folder(out.rstrip("/"))
-    if not overwrite and (folder.exists() or _is_file(folder)):
-        raise ConfigError(f"an export needs a new folder, {out} is there: add --overwrite")
+    if folder.exists() or _is_file(folder):
+        raise ConfigError(f"--out must be a new folder, {out} is there")
     FORMATS[to](source, folder)
     return source
 
