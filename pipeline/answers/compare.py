@@ -45,10 +45,21 @@ Decision = bool | None
 Prove = Callable[[Expression, Expression], Decision]
 _ROUNDED_DIGITS = 6
 _FLOAT_PLACES, _FLOAT_DIGITS = 9, 15
+_LISTED = (Parts, ListOf, Sequence)
+_KINDS = (
+    Parts, Words, Row, Equation, Region, Choice, BaseNumeral, Matrix, Union, ListOf, Sequence,
+    Scalar, SetOf, Sign, Unread, Inequality,
+)  # fmt: skip
+"""The kinds of values, in the order in which `Comparison` looks at two of them."""
+_ALIKE_MONEY = ({"gbp", "lb"}, {"yensign", "yen"}, {"yensign", "yuan"})
+_YES_NO = re.compile(r"(yes|no)(?:[,.;: ]+(?!solution)\w.*)?$")
+_SHORT_WORDS = 4
+_COST = 4
+_IN_PARTS = re.compile(r"(?:\d[\d.]* [^\W\d_]+,?(?: and)? ?){2,4}")  # 2 hours 30 minutes
 
 
-class Numbers:
-    """Compares numbers and expressions.
+class Comparison:
+    """Compares values of every kind (docs/grading.md lists the leniencies).
 
     Args:
         work: what all comparisons are charged to.
@@ -144,23 +155,6 @@ class Numbers:
             return value.expression
         turn = ex.times(ex.of_atom(PI), ex.number(Fraction(1, 180)), self.work)
         return ex.times(value.expression, turn, self.work)
-
-
-_LISTED = (Parts, ListOf, Sequence)
-_KINDS = (
-    Parts, Words, Row, Equation, Region, Choice, BaseNumeral, Matrix, Union, ListOf, Sequence,
-    Scalar, SetOf, Sign, Unread, Inequality,
-)  # fmt: skip
-"""The kinds of values, in the order in which `Comparison` looks at two of them."""
-_ALIKE_MONEY = ({"gbp", "lb"}, {"yensign", "yen"}, {"yensign", "yuan"})
-_YES_NO = re.compile(r"(yes|no)(?:[,.;: ]+(?!solution)\w.*)?$")
-_SHORT_WORDS = 4
-_COST = 4
-_IN_PARTS = re.compile(r"(?:\d[\d.]* [^\W\d_]+,?(?: and)? ?){2,4}")  # 2 hours 30 minutes
-
-
-class Comparison(Numbers):
-    """Compares values of every kind (docs/grading.md lists the leniencies)."""
 
     def equal(self, gold: Value, predicted: Value) -> Decision:
         """Whether `predicted` counts as `gold`."""

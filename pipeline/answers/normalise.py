@@ -108,6 +108,7 @@ _RENAMED = (
     (re.compile(r"\\rangle(?![A-Za-z])|(?<=[\d)}\w ])>(?=\$?\s*$)"), ")"),
     (re.compile(r"\(\s*(?:\\text\s*\{)?\s*mod\s*\}?\s*(\d{1,9})\s*\)"), r"\\pmod{\1}"),
     (re.compile(r"\\(?:hat|vec)\s*\{?\s*\\?([ijk])(?:math)?(?![A-Za-z])\s*\}?"), r" \\vec{\1} "),
+    (re.compile(r"\\pmod\s*(\d{1,9})(?!\d)"), r"\\pmod{\1}"),
     (re.compile(r"(?<=[A-Z])\s*(?://|∥|\|\|)\s*(?=[A-Z])"), r"\\parallel "),
     (re.compile(r"\{\s*(Var|Cov|Corr)\s*\}(?=\s*\()"), r" \1"),
     (

@@ -311,19 +311,15 @@ class _Reading:
 
     def _scaled(self, scale: va.Value, held: va.Value) -> va.Value:
         """A number times a matrix."""
-        cells = [cell for row in held.rows for cell in row] if isinstance(held, va.Matrix) else []
-        if not isinstance(scale, va.Scalar) or not all(isinstance(c, va.Scalar) for c in cells):
+        if not isinstance(held, va.Matrix):
+            raise Unreadable("what stands in front of an environment must multiply a matrix")
+        rows = (tuple(self._times(scale, cell) for cell in row) for row in held.rows)
+        return replace(held, rows=tuple(rows))
+
+    def _times(self, scale: va.Value, cell: va.Value) -> va.Value:
+        if not isinstance(scale, va.Scalar) or not isinstance(cell, va.Scalar):
             raise Unreadable("a matrix must be multiplied by a number")
-        assert isinstance(held, va.Matrix)
-        rows = tuple(
-            tuple(
-                va.Scalar(ex.times(scale.expression, cell.expression, self.context.work))
-                for cell in row
-                if isinstance(cell, va.Scalar)
-            )
-            for row in held.rows
-        )
-        return replace(held, rows=rows)
+        return va.Scalar(ex.times(scale.expression, cell.expression, self.context.work))
 
     def _cases(self, tokens: list[Token]) -> va.Value | None:
         """A function by cases: values with their conditions, in any order."""
@@ -544,11 +540,11 @@ class _Reading:
             return simple
         tokens, unit, times = split_unit(tokens, self.manner is Manner.LETTER_UNITS)
         if any(is_command(token, "pm", "mp") for token in tokens):
-            both = (self._expression(tokens, upper) for upper in (True, False))
+            both = (Parser(tokens, self.context, upper).whole() for upper in (True, False))
             unlike = {e.text: e for e in both}
             values = tuple(self._quantity(e, unit, times) for e in unlike.values())
             return values[0] if len(values) == 1 else va.ListOf(values)
-        found = self._expression(tokens)
+        found = Parser(tokens, self.context).whole()
         if unit is None and times is None and (vector := self._components(found)) is not None:
             return vector
         return with_places(self._quantity(found, unit, times), tokens)
@@ -569,9 +565,6 @@ class _Reading:
         names = _UNIT_VECTORS if _UNIT_VECTORS[2] in found else _UNIT_VECTORS[:2]
         items = tuple(va.Scalar(found.get(name, ex.number(0))) for name in names)
         return va.Sequence("(", items, ")")
-
-    def _expression(self, tokens: list[Token], upper: bool = True) -> ex.Expression:
-        return Parser(tokens, self.context, upper).whole()
 
     def _quantity(
         self, value: ex.Expression, unit: Unit | None, times: Fraction | None

@@ -284,21 +284,15 @@ def _from_hub(source: BenchmarkSource) -> Iterator[RawRow]:
         name, config, revision = known.dataset, config or known.config, known.revision
         split = split or known.split
     split = split or "test"
-    rows = _hub_rows(name, config, split, source.revision or revision)
-    for number, row in enumerate(rows, 1):
-        yield RawRow(f"{name} ({split}), row {number}", row)
-
-
-def _hub_rows(name: str, config: str | None, split: str, revision: str | None) -> Iterator[Row]:
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
 
     try:
-        table: Any = load_dataset(name, config, split=split, revision=revision)
+        table: Any = load_dataset(name, config, split=split, revision=source.revision or revision)
     except (DatasetsError, OSError, ValueError) as error:
         raise DataError(
             f"data set {name!r} must be reachable on Hugging Face, got {error}: "
             "where there is no network, give the file as path"
         ) from error
-    rows: Iterator[Row] = iter(table)
-    return rows
+    for number, row in enumerate(table, 1):
+        yield RawRow(f"{name} ({split}), row {number}", row)

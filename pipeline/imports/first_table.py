@@ -167,7 +167,7 @@ def _judged(
 
 def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strategy:
     science = pool.science
-    shared = {
+    shared: dict[str, Any] = {
         "decoding": science.decoding,
         "prompts": science.prompts,
         "score": science.verifier is not None,

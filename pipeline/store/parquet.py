@@ -1,4 +1,4 @@
-"""The bytes of Parquet files, checked before they are unpacked."""
+"""*Parquet*: writes tables as bytes of Parquet files, and checks such bytes before unpacking."""
 
 from __future__ import annotations
 
@@ -54,14 +54,9 @@ def parquet_groups(data: bytes, where: str) -> Iterator[pa.Table]:
         file = pq.ParquetFile(pa.BufferReader(data))
         for number in range(file.num_row_groups):
             check_unpacked_size(file.metadata, where, groups=[number])
+            yield file.read_row_group(number)
     except (*NO_PARQUET, OSError, MemoryError) as error:
         raise no_parquet(where, error) from error
-    for number in range(file.num_row_groups):
-        try:
-            group = file.read_row_group(number)
-        except (*NO_PARQUET, OSError, MemoryError) as error:
-            raise no_parquet(where, error) from error
-        yield group
 
 
 def parquet_schema(data: bytes, where: str) -> pa.Schema:
