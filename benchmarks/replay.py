@@ -30,7 +30,6 @@ from pipeline.statistics.agreement import AgreementWeights
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.sequential import Base, MRThinking
-from pipeline.theory.stopping import StopRule
 
 WEIGHTS = (
     AgreementWeights(w=(2.2, 0.1, 0.4), v=(-1.2, 0.3, -0.6, 1.5, 0.4, 0.5, 0.2, -0.1)),
@@ -50,10 +49,9 @@ def settings(number: int, depth: int) -> list[tuple[str, Strategy]]:
     made += [("markovscale_t", MarkovScaleT(n=n, sigma=s)) for n in budgets for s in (-0.1, 0.0)]
     while len(made) < number:
         n, tau = int(rng.choice(budgets)), float(rng.uniform(0.5, 1.0))
-        rule = StopRule.PRINTED if rng.random() < 0.7 else StopRule.FORECAST
         which = rng.random()
         if which < 0.2:
-            made.append(("markovscale_0", MarkovScale0(n=n, tau=tau, stop_rule=rule)))
+            made.append(("markovscale_0", MarkovScale0(n=n, tau=tau)))
             continue
         if which < 0.4:
             made.append(("chain_asc", ChainASC(n=n, threshold=tau)))
@@ -65,7 +63,7 @@ def settings(number: int, depth: int) -> list[tuple[str, Strategy]]:
             continue
         gamma = float(rng.choice([1, 2, 5, 10, 20, 50]))
         gate = bool(rng.random() < 0.8)
-        star = MarkovScaleStar(n=n, tau=tau, gamma=gamma, gate=gate, stop_rule=rule)
+        star = MarkovScaleStar(n=n, tau=tau, gamma=gamma, gate=gate)
         made.append(("markovscale_star", star))
     return made[:number]
 

@@ -37,14 +37,12 @@ GROUPS = {
     },
     "decide offline, without a model": {
         "import": "read logs of other tools as a pool",
-        "replay": "repeat a run's decisions from its journal, or try another strategy",
+        "replay": "repeat a run's decisions from its journal",
         "sweep": "replay grids of settings over a pool",
         "paper": "every table and figure of the paper from recorded pools",
-        "check_strategy": "check that a strategy of your own keeps the contract",
-        "check_rule": "check that an answer rule of your own keeps the contract",
     },
     "fit and train": {
-        "train": "train the predictors of p0, a, b and tokens",
+        "train": "train the predictors of p0, a and b",
         "features": "cache a run's backbone features, to use a predictor offline",
         "calibrate": "map a verifier's scores to probabilities of being right",
     },
@@ -68,22 +66,21 @@ def main(argv: list[str] | None = None) -> int:
         argv = sys.argv[1:]
         if os.getcwd() not in sys.path and "" not in sys.path:
             sys.path.insert(0, os.getcwd())  # as `python -m` does: finds the user's own modules
-    first = argv[0] if argv else "--help"
-    verb = first.replace("-", "_")
+    verb = argv[0] if argv else "--help"
     if verb in VERBS:
         run = partial(_run, verb, argv[1:])
         if started and verb in DRIVERS:
             return supervised(run)
         return run()
-    if first == "--version":
+    if verb == "--version":
         print(version())
         return 0
-    if first in ("-h", "--help", "help"):
+    if verb in ("-h", "--help", "help"):
         print(_usage())
         return 0
     near = get_close_matches(verb, VERBS, n=1)
     meant = f"did you mean {near[0]}?" if near else f"a verb must be one of {', '.join(VERBS)}"
-    print(f"error: no verb {first!r}: {meant} (markovscale --help lists them)", file=sys.stderr)
+    print(f"error: no verb {verb!r}: {meant} (markovscale --help lists them)", file=sys.stderr)
     return 2
 
 
@@ -112,7 +109,7 @@ def _missing(verb: str, error: ModuleNotFoundError) -> str:
 def _complete() -> int:
     """Answers a shell that completes: verbs first, then the options of the verb's own parser."""
     words = os.environ.get("COMP_LINE", "").split()
-    verb = words[1].replace("-", "_") if len(words) > 1 else ""
+    verb = words[1] if len(words) > 1 else ""
     if verb in VERBS:
         os.environ["_ARGCOMPLETE"] = "2"  # the words that argcomplete skips
         return int(importlib.import_module(f"{_PACKAGE}.{MODULES.get(verb, verb)}").main([]) or 0)

@@ -42,12 +42,6 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--out", required=True, metavar="DIR", help="where to write")
     options.add_argument("--paper", metavar="FOLDER", help="folder of the paper's numbers as CSV")
     options.add_argument(
-        "--profile",
-        choices=("paper", "upstream"),
-        default="paper",
-        help="baselines as behind the paper's tables, or as their authors' code (paper)",
-    )
-    options.add_argument(
         "--predictor", metavar="FOLDER", help="of p0, a and b (jobs.train), for all pools"
     )
     options.add_argument(
@@ -93,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     made = _evaluations(arguments, cost)
     add_runs(made, [read_run(run) for run in arguments.run])
     logger.info("writing tables, charts and the page")
-    for name, content in build(made, profile=arguments.profile, paper=paper):
+    for name, content in build(made, paper=paper):
         folder.write(name, content.encode())
     questions = sum(len(evaluation.pool.questions) for evaluation in made)
     seconds = time.perf_counter() - started
@@ -138,7 +132,7 @@ def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
             believed = from_other_half(part)
         else:
             believed = predicted(part, f"predicted by {arguments.predictor}")
-        make = Maker(part.science, arguments.profile, believed.p0_source)
+        make = Maker(part.science, believed.p0_source)
         found.append(evaluate(believed, backbone, make, cost))
     return found
 

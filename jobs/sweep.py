@@ -1,15 +1,13 @@
 """Try strategies and settings over a pool, without any model.
 
     python -m jobs.sweep --pool RUN --config configs/sweeps/small.yaml
-    python -m jobs.sweep --pool RUN --config configs/sweeps/small.yaml --choose-on TRAINING_RUN
 
 Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
-(`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep`), by default where
-``jobs.report`` looks for it, and prints the chosen settings and those that stand alone. Values
-chosen on the other half of the questions, on another pool, and on the very questions that they are
-judged on are told apart by ``chosen_on``. Beside it stand the fronts (`pipeline.replay.fronts`):
-what each strategy gives at every budget, against controls that are always there. Exits with 0, or
-with 2 for input that does not fit.
+(`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep`) and prints the chosen
+settings and those that stand alone. Values chosen on the other half of the questions, and on the
+very questions that they are judged on, are told apart by ``chosen_on``. Beside it stand the fronts
+(`pipeline.replay.fronts`): what each strategy gives at every budget, against controls that are
+always there. Exits with 0, or with 2 for input that does not fit.
 """
 
 from __future__ import annotations
@@ -47,9 +45,6 @@ def parser() -> argparse.ArgumentParser:
         type=shipped_config("sweeps"),
         metavar="FILE",
         help="YAML file of grids",
-    )
-    options.add_argument(
-        "--choose-on", metavar="RUN", help="another pool on which tuned fields are chosen too"
     )
     add_shared(options, "--features")
     add_set_option(options, "override one field, such as priors.predictor=FOLDER")
@@ -94,22 +89,17 @@ def main(argv: list[str] | None = None) -> int:
         notes = [f"{pool.imported.sentence}; columns of tokens hold {pool.counted}", *notes]
     if pool.chains > 1:
         notes.append(
-            f"values of chains are means over {pool.chains} chains of each question, maj@k and "
-            "pass@k of their answers; intervals are over questions"
+            f"values of chains are means over {pool.chains} chains of each question; intervals are "
+            "over questions"
         )
     for note in notes:
         print(note)
     rules = rules_of(science_of(config, pool.science))
     _check_held_out(settings, pool)
-    result = _swept(pool, config, rules)
-    others: dict[str, SweepResult] = {}
-    if arguments.choose_on:
-        other = read_pool(arguments.choose_on).comparable()
-        other = predicted_pool(other, config.priors, arguments.features)
-        others[_name(arguments.choose_on)] = _swept(other, config, rules)
+    result = _swept(pool, settings, config.seed, rules)
     fronts = sweep_fronts(result)
     own = replace(result, settings=result.settings[: len(settings)])
-    table = sweep_table(own, config.choose, others)
+    table = sweep_table(own, config.choose)
     folder.write_table(name, table)
     beside = fronts_name(name)
     folder.write_table(beside, pa.Table.from_pylist(fronts, schema=SCHEMA))
@@ -169,21 +159,19 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPo
                     logger.warning("%s", said)
 
 
-def _swept(pool: CompletionPool, config: SweepConfig, rules: Sequence[Rule]) -> SweepResult:
+def _swept(
+    pool: CompletionPool, settings: Sequence[tuple[str, Strategy]], seed: int, rules: Sequence[Rule]
+) -> SweepResult:
+    """The settings and those of the controls over the pool."""
     from pipeline.replay.fronts import control_settings
-    from pipeline.replay.sweep import fitting, sweep
+    from pipeline.replay.sweep import sweep
 
     started = time.perf_counter()
-    settings, _ = fitting(pool, _asked(config, pool)[0])
-    settings += [one for one in control_settings(pool) if one not in settings]
-    result = sweep(pool, settings, seed=config.seed, rules=rules)
+    settings = [*settings, *(one for one in control_settings(pool) if one not in settings)]
+    result = sweep(pool, settings, seed=seed, rules=rules)
     seconds = time.perf_counter() - started
     logger.info("%d settings over %s in %.1f s", len(settings), pool.address, seconds)
     return result
-
-
-def _name(address: str) -> str:
-    return address.rstrip("/").rpartition("/")[2]
 
 
 if __name__ == "__main__":

@@ -186,9 +186,6 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
     ]
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         own = [row for row in rows if row["benchmark"] == benchmark]
-        chains = max(row["chains"] for row in own)
-        together = {"majority": f"maj@{chains}", "any_right": f"pass@{chains}"}
-        together = together if chains > 1 else {}
         lines = [
             (
                 row["strategy"],
@@ -196,14 +193,14 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
                 _settings(row, own),
                 _CHOSEN.get(row["chosen_on"], row["chosen_on"]),
                 row["answer_rule"] + (" *" if row["headline"] else ""),
-                *(_interval(row, name) for name in ("accuracy", *together)),
+                _interval(row, "accuracy"),
                 f"{row['tokens_per_question']:,.0f}",
                 f"{row['completions_per_question']:.2f}",
             )
             for row in _lines(own, choose)
         ]
         header = ("strategy", "N", "settings", "chosen on", "answer rule",
-                  "accuracy [95 % interval]", *together.values(), "tokens a question",
+                  "accuracy [95 % interval]", "tokens a question",
                   "completions")  # fmt: skip
         questions = max(row["questions"] for row in own)
         title = f"{benchmark}: {questions} questions"

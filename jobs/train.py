@@ -1,4 +1,4 @@
-"""Train predictors of p0, a, b and tokens for one backbone, from a pool of it.
+"""Train predictors of p0, a and b for one backbone, from a pool of it.
 
     python -m jobs.collect --config FILE --rounds 8 --samples 60   # on training questions
     python -m jobs.train --pool RUN --out predictors/mine
@@ -27,7 +27,6 @@ from jobs.cli import (
     add_set_option,
     at_least,
     log_to_stderr,
-    number,
     shipped_config,
 )
 from jobs.endings import in_one_line
@@ -79,15 +78,6 @@ def parser() -> argparse.ArgumentParser:
         choices=("best", "paper", "tuned"),
         default="best",
         help="which heads predict: of each the better on validation questions (best, the default)",
-    )
-    options.add_argument(
-        "--epochs", type=at_least(1), metavar="N", help="of the paper's setting (30)"
-    )
-    options.add_argument(
-        "--learning-rate",
-        type=number(0, 1, above=True),
-        metavar="X",
-        help="of the paper's setting (1e-5)",
     )
     options.add_argument(
         "--seed", type=at_least(0), metavar="N", default=0, help="of split and fit (0)"

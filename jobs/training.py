@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import logging
 import posixpath
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from actors.training.backbone_features import backbone_of, features_of
-from actors.training.predictor import PAPER, fit_heads
+from actors.training.predictor import fit_heads
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import PREDICTOR_VERSION, Averages, PredictorCard, save_predictor
-from pipeline.predictors.targets import Part, Target, in_part, mean_tokens, targets_of
+from pipeline.predictors.targets import Part, Target, in_part, targets_of
 from pipeline.replay.pools import CompletionPool
 from pipeline.store.storage import Folder
 from pipeline.theory.transitions import (
@@ -43,13 +43,8 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         {"benchmark": t.benchmark, "question_id": t.question_id, "text": t.text} for t in targets
     ]
     features = features_of(config, backbone, rows, arguments.pooling)
-    paper = replace(
-        PAPER,
-        epochs=arguments.epochs or PAPER.epochs,
-        learning_rate=arguments.learning_rate or PAPER.learning_rate,
-    )
-    logger.info("fitting heads for p0, a, b and tokens on %d questions", len(training))
-    fit = fit_heads(targets, features, paper=paper, seed=arguments.seed)
+    logger.info("fitting heads for p0, a and b on %d questions", len(training))
+    fit = fit_heads(targets, features, seed=arguments.seed)
     origin = config.science.origin([target.text for target in training])
     card = PredictorCard(
         version=PREDICTOR_VERSION,
@@ -60,7 +55,6 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         questions=fit.questions,
         answers=arguments.answers,
         averages=averages,
-        tokens_per_round=mean_tokens(training),
         fitted=fit.fitted,
         use=arguments.use,
         synthetic=pool.synthetic,
@@ -125,24 +119,8 @@ def described(card: PredictorCard, address: str) -> list[str]:
         + ", ".join(f"{count} {part}" for part, count in card.questions.items()),
         f"a {averages.pooled_a:.3f}, b {averages.pooled_b:.3f} ({averages.pooled_meaning})",
         f"the paper's average, which is biased: a {averages.a:.3f}, b {averages.b:.3f}",
-        "",
-        "setting head   held out  loss    constant  gain, 95 %           Brier   constant  ECE    "
-        "rank",
     ]
-    for name, fitted in card.fitted.items():
-        for head, report in fitted.reports.items():
-            lines.append(
-                f"{name:<7} {head.value:<6} {report.n_questions:>8}  {report.loss:.4f}  "
-                f"{report.loss_constant:.4f}    [{report.gain_low:+.4f}, {report.gain_high:+.4f}]  "
-                f"{_number(report.brier)}  {_number(report.brier_constant)}    "
-                f"{_number(report.ece)} {_number(report.rank_correlation)}"
-            )
-    lines.append("")
     for name, fitted in card.fitted.items():
         lines += [f"{name}: {report.sentence}" for report in fitted.reports.values()]
     lines.append(f"written to {address}; a run that names it predicts with the {card.use} heads")
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "-     " if value is None else f"{value:.4f}"

@@ -22,7 +22,6 @@ from pipeline.replay.exact import drive
 from pipeline.replay.pools import read_pool
 from pipeline.statistics.calibration_maps import IsotonicMap
 from pipeline.strategies.markovscale import MarkovScaleStar
-from pipeline.strategies.sequential import StopRule
 from tests.generators import completion, question
 from tests.report_runs import made_up_config
 
@@ -133,9 +132,7 @@ def test_decisions_rest_on_the_mapped_score_and_answers_on_the_raw_one() -> None
     flat = IsotonicMap(scores=(0.9,), probabilities=(0.5,))
     drawn = {}
     for name, calibration in (("raw", None), ("mapped", flat)):
-        star = MarkovScaleStar(
-            n=8, tau=0.7, gamma=2, stop_rule=StopRule.FORECAST, gate=False, calibration=calibration
-        )
+        star = MarkovScaleStar(n=8, tau=0.749, gamma=2, gate=False, calibration=calibration)
         end = drive(star, asked, lambda request: completion(str(request.round), 0.9))
         assert end.stop.belief is not None
         drawn[name] = len(end.completions), end.stop.belief.path[-1]

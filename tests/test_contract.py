@@ -41,8 +41,8 @@ from pipeline.replay import contract
 from pipeline.replay.exact import (
     Recorded,
     Recording,
-    RecordingKind,
     Replayed,
+    check_replayable,
     drive,
     replay,
     replay_phases,
@@ -59,7 +59,6 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "expected_agreement": [{"batch": 3}, {"budget": 2.0}],
     "markovscale_t": [{"p0_source": "first_score"}, {"chain": "settling"}],
     "markovscale_star": [
-        {"stop_rule": "forecast"},
         {"chain": "settling", "kept": 0.5, "price": 0.05},
         {"gate": False},
         {"p0_source": "first_score"},
@@ -69,7 +68,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "best_of_n": [
         {"profile": "paper", "aggregation": "mean"},
         {"aggregation": "min"},
-        {"aggregation": "product", "truncated_last": True},
+        {"aggregation": "product"},
         {"aggregation": "last"},
     ],
     "beacon": [{"cost": 0.2}, {"cost": 1e-4}],
@@ -325,7 +324,7 @@ def test_a_run_replays_its_own_journal_to_the_same_stops(
         for asked in QUESTIONS:
             of_question = journal["s", asked.benchmark, asked.question_id]
             records = [Recorded.of_row(row) for row in of_question]
-            recording = Recording.of(RecordingKind.JOURNAL, asked, records)
+            recording = Recording.of(asked, records)
             assert replay(strategy, asked, recording) == live[asked.question_id]
 
 
@@ -365,7 +364,6 @@ def test_budget_below_one_is_refused(kind: str) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("mr_thinking", {"score_every": 0}, "score_every must be >= 1, got 0"),
     ("esc", {"window": 0}, "window must be >= 1, got 0"),
     ("asc", {"batch": 0}, "batch must be >= 1, got 0"),
     ("asc", {"threshold": 1.1}, r"threshold must be in \[0, 1\], got 1.1"),
@@ -410,10 +408,9 @@ def test_settings_out_of_range_are_refused_by_name(
 def test_pool_serves_only_those_that_say_so(kind: str) -> None:
     """AoT, budget forcing and DSC with its ranking ask for what no pool holds."""
     strategy = build(kind, {}, 2)
-    empty = Recording.of(RecordingKind.POOL, question(), [])
     refused = {"dsc", "budget_forcing", "atom_of_thoughts"}
 
     assert (not strategy.pool_replayable) == (kind in refused)  # type: ignore[attr-defined]
     if kind in refused:
         with pytest.raises(ConfigError, match=kind):
-            replay(strategy, question(), empty)
+            check_replayable(strategy)

@@ -18,7 +18,6 @@ from pipeline.strategies import STRATEGIES
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy
 from pipeline.theory.markov import accuracy_after, eq12_holds, rounds_to_reach
 from pipeline.theory.posterior import BetaPosterior
-from pipeline.theory.stopping import StopRule
 
 QUESTION = Question(benchmark="aime24", question_id="1", text="1 + 1?")
 
@@ -92,7 +91,7 @@ def test_a_gated_question_costs_one_completion(p0: float) -> None:
     plan = ChainSettings(
         n=64,
         gate=True,
-        stop_rule=StopRule.PRINTED,
+        stopping=True,
         tau=0.5,
         a=0.1,
         b=0.3,
@@ -110,7 +109,7 @@ def test_the_printed_rule_counts_i_from_one(tau: float) -> None:
     a, b, p0, score = 0.02, 0.06, 0.3, 0.3
     plan = ChainSettings(
         n=200,
-        stop_rule=StopRule.PRINTED,
+        stopping=True,
         tau=tau,
         a=a,
         b=b,

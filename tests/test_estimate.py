@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.estimate import bounds, estimate_clustered
 from pipeline.theory.markov import Regime
-from pipeline.theory.transitions import Chain, Labels, Transitions, count, count_by_question, total
+from pipeline.theory.transitions import Chain, Transitions, count, count_by_question, total
 
 COUNTS = Transitions(right_right=95, right_wrong=5, wrong_right=12, wrong_wrong=28)
 
@@ -27,13 +27,13 @@ def test_questions_of_one_step_have_the_beta_posterior_of_their_counts() -> None
     of 1 - a - b."""
     steps = [{name: 1} for name, n in asdict(COUNTS).items() for _ in range(n)]
     counts = {("b", str(i)): Transitions(**step) for i, step in enumerate(steps)}
-    found = estimate_clustered(counts, labels=Labels.SCORE, draws=40_000)
+    found = estimate_clustered(counts, draws=40_000)
     a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
 
     def below(x: float) -> float:
         return integrate.quad(lambda p: a.pdf(p) * b.cdf(p * x / (1 - x)), 0, 1, points=[0.05])[0]
 
-    assert (found.labels, found.counts) == (Labels.SCORE, COUNTS)
+    assert found.counts == COUNTS
     assert (found.a.value, found.b.value) == pytest.approx((a.mean(), b.mean()))
     assert (found.b.low, found.b.high) == pytest.approx(b.ppf([0.025, 0.975]), abs=0.01)
     limit, kept = found.stationary_accuracy, found.second_eigenvalue
@@ -51,7 +51,7 @@ def test_clustered_intervals_are_the_posterior_where_questions_have_one_step(
     counted, and a loss that was never seen may still be far rarer than one in so many."""
     steps = [Transitions(right_wrong=1)] * lost + [Transitions(right_right=1)] * kept
     counts = {("b", str(i)): step for i, step in enumerate(steps)}
-    found = estimate_clustered(counts, labels=Labels.GOLD, draws=20_000)
+    found = estimate_clustered(counts, draws=20_000)
     exact = pooled(total(counts.values()))
 
     assert found.a.value == pytest.approx(exact.value)
@@ -83,7 +83,7 @@ def test_what_intervals_cover_where_questions_differ(
     for seed in range(80):
         counts = chains(rng, n)
         one = pooled(total(counts.values()))
-        other = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
+        other = estimate_clustered(counts, draws=400, seed=seed).a
         held.append((one.low <= truth <= one.high, other.low <= truth <= other.high))
 
     assert np.mean(held, axis=0) == pytest.approx([one_chain, clustered], abs=0.08)
@@ -105,7 +105,7 @@ def test_bounds_split_questions_by_the_gate_and_find_each_part_s_l() -> None:
     rng = np.random.default_rng(2)
     hard, easy = simulated(rng, "h", 0.2, 0.03, 0.27), simulated(rng, "e", 0.95, 0.3, 0.2)
     p0 = {chain.key: 0.2 for chain in hard} | {chain.key: 0.95 for chain in easy}
-    found = bounds([*hard, *easy], p0_parallel=p0, labels=Labels.GOLD)
+    found = bounds([*hard, *easy], p0_parallel=p0)
     assert found.upper is not None
     assert found.lower is not None
 
@@ -125,9 +125,7 @@ def test_bounds_split_questions_by_the_gate_and_find_each_part_s_l() -> None:
 def test_a_bound_without_questions_is_none() -> None:
     """sigma = 1 makes every question beneficial: there is no lower bound."""
     chains = simulated(np.random.default_rng(3), "q", 0.5, 0.1, 0.2)
-    found = bounds(
-        chains, p0_parallel={chain.key: 0.9 for chain in chains}, labels=Labels.SCORE, sigma=1.0
-    )
+    found = bounds(chains, p0_parallel={chain.key: 0.9 for chain in chains}, sigma=1.0)
 
     assert found.lower is None
     assert found.upper == found.neutral
@@ -138,4 +136,4 @@ def test_what_cannot_be_estimated_is_refused_by_name() -> None:
     """A question without p0."""
     chain = Chain(benchmark="x", question_id="7", labels=(True, False))
     with pytest.raises(ValueError, match=r"^p0_parallel must hold every question.*\('x', '7'\)$"):
-        bounds([chain], p0_parallel={}, labels=Labels.GOLD)
+        bounds([chain], p0_parallel={})

@@ -34,7 +34,6 @@ from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, Marko
 from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
 from pipeline.theory.posterior import BetaPosterior
-from pipeline.theory.stopping import StopRule
 from tests.generators import completion, completions_of_any_kind, question, scores
 from tests.pools import pool_of, pool_question, pools
 
@@ -55,7 +54,7 @@ class OfItsOwn(ChainStrategy):
         return ChainSettings(
             n=max(1, self.n - even),
             gate=even,
-            stop_rule=StopRule.FORECAST,
+            stopping=True,
             min_rounds=2 - even,
             tau=self.tau,
             a=0.1,
@@ -73,7 +72,6 @@ def chain_strategies() -> st.SearchStrategy[Strategy]:
     tau = scores() | st.sampled_from([0.8, 0.9, 0.95])
     gamma = st.sampled_from([0.5, 1.0, 2.0, 10.0, 37.5])
     sigma = st.sampled_from([-0.2, 0.0, 0.1])
-    rule = st.sampled_from(list(StopRule))
     source = st.sampled_from(["auto", "first_score"])
     flag = st.booleans()
     maps = st.sampled_from(
@@ -105,7 +103,6 @@ def chain_strategies() -> st.SearchStrategy[Strategy]:
             price=st.sampled_from([0.0, 0.01, 0.1]),
             gamma=gamma,
             sigma=sigma,
-            stop_rule=rule,
             gate=flag,
             stopping=flag,
             p0_source=source,
@@ -133,7 +130,6 @@ def chain_strategies() -> st.SearchStrategy[Strategy]:
             right_from=scores(),
             gate=flag,
             sigma=sigma,
-            stop_rule=rule,
         ),
         st.builds(cls["chain_asc"], n=n, threshold=scores() | st.sampled_from([0.75, 0.875, 0.9])),
         st.builds(
@@ -269,7 +265,7 @@ def test_missing_stop_flags_are_refused() -> None:
 
 def test_other_families_are_refused() -> None:
     """Samples are replayed by the state machine."""
-    match = "only chains that score every round are replayed as arrays, got esc"
+    match = "only chains that decide by their settings are replayed as arrays, got esc"
     with pytest.raises(ConfigError, match=match):
         FastReplay(chain_arrays(small_pool(0.5))).decide(EarlyStoppingSelfConsistency())
 

@@ -25,7 +25,6 @@ from pipeline.records.journal import (
 from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import observation_of, row_of, table_of
 from pipeline.replay import exact
-from pipeline.replay.exact import RecordingKind
 from pipeline.replay.pool_rows import Digests, Located, Taken
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
@@ -231,7 +230,7 @@ def test_one_rule_says_which_row_answers(drawn, score):
     if len(fitting) + len(failures) == len(mine):  # putting aside knows no score that is asked for
         stripped = without_retried(table_of(rows))[0].to_pylist()
         assert Resumed(stripped).take(asked) == expected
-    replayed = exact.Recording.of(RecordingKind.JOURNAL, QUESTION, map(exact.Recorded.of_row, rows))
+    replayed = exact.Recording.of(QUESTION, map(exact.Recorded.of_row, rows))
     located = [Located(row, "f", n) for n, row in enumerate(rows)]
     pool = Taken(QUESTION, located, "a", Digests())
 

@@ -61,18 +61,6 @@ def test_a_sweep_writes_its_table_and_prints_what_stands_out(
     assert "these questions (too good)" in printed
 
 
-def test_a_sweep_can_choose_on_another_pool(pool: str, tmp_path: Path) -> None:
-    """The row names the pool that the values were chosen on."""
-    other = str(tmp_path / "training")
-    write_synthetic_pool(other, questions=24, rounds=4, samples=4, seed=5)
-    (tmp_path / "grids.yaml").write_text(GRIDS)
-    out = str(tmp_path / "swept.parquet")
-    command = ["--pool", pool, "--config", str(tmp_path / "grids.yaml"), "--out", out]
-
-    assert sweep.main([*command, "--choose-on", other]) == 0
-    assert "training" in set(pq.read_table(out)["chosen_on"].to_pylist())
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -9,8 +9,6 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.core.protocol import Completion
-from pipeline.strategies.sequential import ChainBelief, ChainSettings
 from pipeline.theory.markov import (
     accuracy_after,
     eq12_holds,
@@ -18,8 +16,6 @@ from pipeline.theory.markov import (
     second_eigenvalue,
     stationary_accuracy,
 )
-from pipeline.theory.posterior import BetaPosterior
-from pipeline.theory.stopping import StopRule
 
 CHAINS = [(0.1, 0.3), (0.02, 0.06), (0.3, 0.2), (0.05, 0.9), (0.0, 0.4), (0.4, 0.0)]
 
@@ -121,45 +117,3 @@ def test_below_l_the_printed_rule_comes_true_by_itself(a: float, b: float) -> No
     assert eq12_holds(first, p_map=0.0, a=a, b=b, tau=tau)
     assert not eq12_holds(first - 1, p_map=0.0, a=a, b=b, tau=tau)
     assert eq12_holds(1, p_map=limit + 1e-9, a=a, b=b, tau=tau)
-
-
-def forecast_stops_after(scores: list[float], *, a: float, b: float, tau: float) -> int:
-    """Completions that a chain with prior mean 0.5 draws of these under the forecast rule."""
-    settings = ChainSettings(
-        n=len(scores),
-        stop_rule=StopRule.FORECAST,
-        tau=tau,
-        a=a,
-        b=b,
-        p0=0.5,
-        p0_source="predictor",
-    )
-    belief = ChainBelief(settings)
-    for round, score in enumerate(scores):
-        belief.update(round, Completion(text="2", answer="2", score=score))
-        if belief.is_confident(round + 1):
-            return round + 1
-    return len(scores)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "tau", "threshold"),
-    [
-        (0.1, 0.3, 0.95, 0.75),  # L = 0.75 < tau: nothing to gain from L on
-        (0.1, 0.3, 0.6, 0.6),  # tau < L: good enough at tau
-        (0.9, 0.9, 0.95, 0.5),  # an alternating chain gains from below L only
-        (0.0, 0.0, 0.95, 0.0),  # a chain that never moves gains nothing
-    ],
-)
-def test_the_forecast_rule_stops_at_tau_or_at_l(
-    a: float, b: float, tau: float, threshold: float
-) -> None:
-    """The first round whose mode is at least min(tau, L), whatever its number."""
-    scores = [0.2, 0.9, 0.4, *[0.95] * 40]
-    posterior, modes = BetaPosterior.prior(p0_hat=0.5, gamma=10), []
-    for score in scores:
-        posterior = posterior.update(score)
-        modes.append(posterior.map)
-    expected = next(i for i, mode in enumerate(modes, start=1) if mode >= threshold)
-
-    assert forecast_stops_after(scores, a=a, b=b, tau=tau) == expected

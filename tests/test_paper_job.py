@@ -17,23 +17,19 @@ import pytest
 from benchmarks.synthetic_pool import with_priors
 from jobs import collect, paper, replay
 from jobs.pool_config import pool_config
-from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.paper import opponents
 from pipeline.paper.replays import GAMMAS, TAUS
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.run_dir import RunDir
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.replay.run import replay_other
-from pipeline.strategies.sequential import MRThinking
-from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 from tests.scripted_pools import collected, evaluated
 
 POOL = "tests/data/pool"
 TABLES = (
-    "main", "variants", "opponents", "policies", "ablation", "chosen", "tau", "gamma", "controls",
+    "main", "opponents", "ablation", "tau", "gamma", "controls",
 )  # fmt: skip
-FIGURES = ("accuracy_tokens", "convergence", "bounds", "p0")
+FIGURES = ("convergence", "bounds", "p0")
 LIVE = [{"kind": "budget_forcing", "num_ignore": 1}, "atom_of_thoughts", "mr_thinking", "dsc"]
 
 
@@ -151,7 +147,7 @@ def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     (numbers / "variants.csv").write_text(head + text)
     command = ["--pool", POOL, "--out", str(tmp_path / "out"), "--paper", str(numbers)]
     assert paper.main(command) == 0
-    (row,) = [r for r in rows(tmp_path / "out/variants.csv") if r["row"] == "MR-Thinking"]
+    (row,) = [r for r in rows(tmp_path / "out/main.csv") if r["row"] == "MR-Thinking"]
     assert (row["paper_accuracy"], row["paper_tokens"]) == ("0.79", "9999.0")
     assert (row["paper_accuracy_outside"], row["paper_tokens_outside"]) == ("False", "True")
 
@@ -268,76 +264,6 @@ async def test_a_run_that_differs_says_where(
     told = capsys.readouterr().out
     assert "completions: written 3, replayed 2" in told
     assert "more)" in told
-
-
-def test_another_strategy_is_replayed_over_a_run(
-    drawn: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The table of evaluate, every setting of a grid by name, over a strategy that drew enough."""
-    file = tmp_path / "other.yaml"
-    file.write_text(
-        "strategies:\n- base\n- {kind: markovscale_star, n: [4, 8]}\n- {kind: asc, n: 8}\n"
-        "priors: {a: 0.1, b: 0.3}\n"
-    )
-    assert replay.main([drawn["a"], "--strategy", str(file)]) == 0
-    told = capsys.readouterr().out
-    assert "SYNTHETIC" in told
-    assert "markovscale_star (n 4): over the completions of sequential" in told
-    assert "asc: over the completions of parallel" in told
-    assert "arithmetic: 12 questions" in told
-
-
-def test_a_replayed_strategy_is_graded_as_the_run_graded_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A question without a gold answer is neither right nor wrong, even where its chain failed."""
-    config = made_up_config(tmp_path, strategies=["mr_thinking", "chain_asc"])
-    asked = question_rows(10, ["made-up"])
-    asked[1]["gold"] = asked[2]["gold"] = None
-    failing = [row["question_id"] for row in asked[1:5]]
-    run = write_run(config, "run", asked, MadeUp(failing=failing), metrics=False)
-    file = tmp_path / "again.yaml"
-    file.write_text("strategies: [{kind: chain_asc, n: 8}]\n")
-    [_, entry] = write_summary(run)["strategies"]
-
-    assert replay.main([run.address, "--strategy", str(file)]) == 0
-    assert entry["accuracy"]["vote"]["graded"] == 8
-    assert f"{entry['accuracy']['vote']['accuracy']:.3f} [" in capsys.readouterr().out
-
-
-def test_equal_answers_keep_their_own_verdicts(tmp_path: Path) -> None:
-    """A grader that reads whole replies may judge two completions with one answer differently: each
-    has the verdict that the run gave it, whichever strategy stops there."""
-    config = made_up_config(tmp_path, strategies=["mr_thinking"])
-    run = write_run(config, "run", question_rows(6, ["made-up"]), metrics=False)
-    folder = run.folder.child("outcomes", "phase-0")
-    table = folder.read_table("part-0.parquet")
-    odd = [["right", "wrong"] * 4] * len(table)
-    at = table.column_names.index("round_verdicts")
-    table = table.set_column(at, table.schema.field(at), pa.array(odd))
-    folder.write_table("part-0.parquet", table)
-    again = {f"{n}": MRThinking(n=n) for n in range(1, 9)}
-    found = replay_other(run, again)
-
-    for n in range(1, 9):
-        verdicts = found[f"{n}"].outcomes["verdict_last"].to_pylist()
-        assert verdicts == [odd[0][n - 1]] * 6
-
-
-def test_a_strategy_that_asks_for_more_is_refused(
-    drawn: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Deeper than what was drawn, or with prompts of its own."""
-    for text, message in (
-        ("- {kind: mr_thinking, n: 9}", "none of sequential, parallel drew all"),
-        ("- atom_of_thoughts", "a pool can be replayed by strategies that only ask"),
-    ):
-        (tmp_path / "other.yaml").write_text(f"strategies:\n{text}\n")
-        assert replay.main([drawn["a"], "--strategy", str(tmp_path / "other.yaml")]) == 2
-        assert message in capsys.readouterr().err
-    assert replay.main([POOL]) == 2
-    assert "is an exported pool" in capsys.readouterr().err
-    assert len(rows_of(RunDir.open(drawn["a"]).outcomes())) == 2 * 24
 
 
 async def test_failed_chains_are_wrong_and_billed(

@@ -45,13 +45,13 @@ def asked(number: int, *, rounds: int, samples: int, lost: bool = False) -> Pool
 def evaluated(pool: CompletionPool) -> Evaluation:
     """As `jobs.paper` does."""
     believed = from_other_half(pool)
-    return evaluate(believed, "tiny", Maker(pool.science, "paper", believed.p0_source))
+    return evaluate(believed, "tiny", Maker(pool.science, believed.p0_source))
 
 
 def test_a_pool_of_one_round_has_a_page() -> None:
     """Without chains to revise there are no fronts, and everything else stands."""
     questions = [asked(i, rounds=1, samples=4) for i in range(50)]
-    pages = dict(build([evaluated(pool_of(questions, rounds=1, samples=4))], profile="paper"))
+    pages = dict(build([evaluated(pool_of(questions, rounds=1, samples=4))]))
 
     assert "Base" in pages["main.csv"]
     assert len(pages["fronts.csv"].splitlines()) == 1
@@ -66,7 +66,7 @@ def test_a_lost_sample_costs_nothing_that_is_known(monkeypatch: pytest.MonkeyPat
     known = [entry.observation.completion_tokens for entry in questions[0].samples[:3]]
 
     assert spent[0] == 2 * np.mean(known)
-    assert "paper.html" in dict(build([made], profile="paper"))
+    assert "paper.html" in dict(build([made]))
 
 
 def test_stops_dealt_at_random_judge_no_question_without_a_gold_answer() -> None:

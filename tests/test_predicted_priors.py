@@ -53,7 +53,6 @@ HEADS = {
     Head.P0: Mlp(np.zeros(1), np.ones(1), ((np.ones((1, 1)), np.zeros(1)),)),
     Head.A: constant_head(-2.0),
     Head.B: constant_head(-1.0),
-    Head.TOKENS: constant_head(np.log(50.0)),
 }
 
 
@@ -67,7 +66,6 @@ def card(**fields: Any) -> PredictorCard:
         "questions": {"training": 7},
         "answers": 60,
         "averages": AVERAGES,
-        "tokens_per_round": 50.0,
         "fitted": {"paper": FittedSetting(settings={}, reports={})},
         "use": "paper",
     }
@@ -87,14 +85,13 @@ FEATURES = {("s", "0"): np.array([0.0]), ("s", "1"): np.array([2.0])}
 
 
 def test_predictions_fill_what_nothing_else_gave() -> None:
-    """p0 and tokens of each question, a and b from all training transitions."""
+    """p0 of each question, a and b from all training transitions."""
     filled = with_predictions([row(0), row(1)], PREDICTOR, FEATURES, PriorsConfig(predictor="pred"))
 
     assert [(r["p0"], r["p0_source"], r["a"], r["b"]) for r in filled] == [
         (0.5, "predictor", 0.1, 0.3),
         (pytest.approx(1 / (1 + np.exp(-2))), "predictor", 0.1, 0.3),
     ]
-    assert filled[0]["tokens_per_round"] == pytest.approx(50.0)
 
 
 def test_configured_transitions_win_and_predicted_p0_wins() -> None:
@@ -121,7 +118,7 @@ def test_a_run_writes_down_which_average_is_meant(priors: PriorsConfig, meaning:
 
     assert note["a_and_b_are"].startswith(meaning)
     assert note["warnings"] == [
-        f"{head} was judged on no held-out question" for head in ("p0", "a", "b", "tokens")
+        f"{head} was judged on no held-out question" for head in ("p0", "a", "b")
     ]
 
 

@@ -13,7 +13,6 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from actors.training.predictor import PAPER, TUNED, Fit, fit_heads
-from jobs import train
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
 from pipeline.predictors.heads import (
@@ -65,9 +64,6 @@ def made_up(n: int, *, informative: bool) -> tuple[list[Target], dict[tuple[str,
                 Head.P0: Counts(successes=int(rng.binomial(60, p)), trials=60),
                 Head.A: Counts(successes=0, trials=0),
                 Head.B: Counts(successes=int(rng.binomial(b_trials, 0.3)), trials=b_trials),
-                Head.TOKENS: Counts(
-                    successes=8 * int(np.exp(4 + (x[2] if informative else 0.0))), trials=8
-                ),
             },
         )
         targets.append(target)
@@ -88,9 +84,7 @@ def test_heads_learn_what_features_tell() -> None:
 
     assert reports[Head.P0].beats_constant
     assert reports[Head.P0].rank_correlation > 0.85
-    assert reports[Head.P0].brier < reports[Head.P0].brier_constant - 0.05
     assert reports[Head.P0].ece < 0.08
-    assert reports[Head.TOKENS].beats_constant
     assert sum(fit.questions.values()) == 240
 
 
@@ -133,8 +127,7 @@ def test_numpy_applies_heads_as_torch_does() -> None:
     z = (z @ torch.tensor(layers[1][0]).T + torch.tensor(layers[1][1]))[:, 0]
 
     np.testing.assert_allclose(mlp(x), z.numpy())
-    np.testing.assert_allclose(predict(Head.P0, mlp, x), torch.sigmoid(z).numpy())
-    np.testing.assert_allclose(predict(Head.TOKENS, mlp, x), torch.exp(z).numpy())
+    np.testing.assert_allclose(predict(mlp, x), torch.sigmoid(z).numpy())
 
 
 def test_parts_are_decided_by_the_question_alone() -> None:
@@ -158,7 +151,7 @@ def test_the_same_question_twice_is_in_one_part() -> None:
         assert twice == [*once, *(replace(target, benchmark="twin") for target in once)]
 
 
-def test_targets_count_answers_transitions_and_tokens() -> None:
+def test_targets_count_answers_and_transitions() -> None:
     """Ungraded answers and failures leave the counts; only the first answers count for p0."""
     verdict = {"1": "right", "2": "wrong", "3": "ungraded"}
     chain = [completion(a, completion_tokens=10) for a in "1123"]
@@ -171,7 +164,6 @@ def test_targets_count_answers_transitions_and_tokens() -> None:
         Head.P0: Counts(successes=2, trials=2),
         Head.A: Counts(successes=1, trials=2),
         Head.B: Counts(successes=0, trials=0),
-        Head.TOKENS: Counts(successes=30, trials=3),
     }
     assert constant([target], Head.A) == 0.5
     assert constant([target], Head.B) is None
@@ -189,23 +181,22 @@ def test_a_pool_too_shallow_to_train_on_is_refused() -> None:
         targets_of(pool_of([asked], rounds=1), answers=4)
 
 
-@pytest.mark.parametrize("head", [Head.P0, Head.TOKENS])
-def test_no_constant_beats_the_constant(head: Head) -> None:
+def test_no_constant_beats_the_constant() -> None:
     """Where questions have unlike many trials, the constant that a head is held against is the best
     one under the loss: neither it nor any other constant has a gain beyond its uncertainty."""
     rng = np.random.default_rng(5)
     targets = []
     for i in range(600):
         trials = int(rng.choice([4, 60]))
-        successes = trials * 90 if head is Head.TOKENS else rng.binomial(trials, 2.4 / (trials + 4))
+        successes = rng.binomial(trials, 2.4 / (trials + 4))
         counts = Counts(successes=int(successes), trials=trials)
-        targets.append(Target(benchmark="s", question_id=str(i), text="", counts={head: counts}))
+        targets.append(Target(benchmark="s", question_id=str(i), text="", counts={Head.P0: counts}))
     training, held_out = targets[:300], targets[300:]
-    best = constant(training, head)
+    best = constant(training, Head.P0)
     assert best is not None
 
     for other in (best, 1.2 * best):
-        report = report_head(head, held_out, np.full(300, other), best)
+        report = report_head(Head.P0, held_out, np.full(300, other), best)
         assert report is not None
         assert not report.beats_constant
 
@@ -264,7 +255,6 @@ def saved(folder: Path) -> Predictor:
         questions=fit.questions,
         answers=60,
         averages=AVERAGES,
-        tokens_per_round=50.0,
         fitted=fit.fitted,
         use="tuned",
     )
@@ -279,11 +269,10 @@ def test_a_saved_predictor_predicts_as_before_and_says_what_it_is(tmp_path: Path
     predictor = saved(tmp_path)
     x = np.array([features[t.key] for t in targets])
 
-    assert set(predictor.predict(x)) == {Head.P0, Head.B, Head.TOKENS}
+    assert set(predictor.predict(x)) == {Head.P0, Head.B}
     for head, values in predictor.predict(x).items():
-        np.testing.assert_allclose(values, predict(head, fit.heads["tuned"][head], x), rtol=1e-4)
+        np.testing.assert_allclose(values, predict(fit.heads["tuned"][head], x), rtol=1e-4)
     assert predictor.card.fitted == fit.fitted
-    assert [w for w in predictor.warnings() if w.startswith("tokens")] == []
     assert [w for w in predictor.warnings() if w.startswith("b does not beat a constant")]
 
 
@@ -298,19 +287,11 @@ def test_another_backbone_or_prompt_is_refused(tmp_path: Path) -> None:
         predictor.check_backbone(BACKBONE, "e")
 
 
-def test_a_fit_that_diverges_is_an_error_and_no_predictor(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """It names the head and the rate; a rate that cannot be is refused by the command line."""
+def test_a_fit_that_diverges_is_an_error_and_no_predictor() -> None:
+    """It names the head and the rate."""
     wild = replace(PAPER, learning_rate=1e30, epochs=2)
     with pytest.raises(ConfigError, match=r"fit of p0 must have a finite loss.* 1e\+30"):
         fit_heads(*made_up(60, informative=True), paper=wild, tuned=TUNED[:1])
-    for rate in ("nan", "inf", "0", "-1", "x"):
-        with pytest.raises(SystemExit):
-            train.parser().parse_args(["--pool", "p", "--out", "o", f"--learning-rate={rate}"])
-        assert "above 0 and at most 1" in capsys.readouterr().err
-    arguments = train.parser().parse_args(["--pool", "p", "--out", "o", "--learning-rate", "1e-3"])
-    assert arguments.learning_rate == 1e-3
 
 
 def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ReplayMissError
 from pipeline.core.protocol import Failure, Observation, Request, StopReason
 from pipeline.records.trajectory import row_of
-from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay
+from pipeline.replay.exact import Recorded, Recording, drive, replay
 from pipeline.strategies.best_of_n import BestOfN
 from pipeline.strategies.self_consistency import AdaptiveConsistency, SelfConsistency
 from pipeline.strategies.sequential import MRThinking
@@ -31,7 +31,7 @@ def recording(pairs: list[tuple[Request, Observation]]) -> Recording:
         Recorded(address=request.address, digest=request.digest(), observation=observation)
         for request, observation in pairs
     ]
-    return Recording.of(RecordingKind.POOL, QUESTION, recorded)
+    return Recording.of(QUESTION, recorded)
 
 
 POOL = pool_of([completion(answer) for answer in "1112111111"])
@@ -66,8 +66,8 @@ def test_missing_completion_is_named_and_not_resampled() -> None:
     """A budget beyond the pool is a miss with benchmark, question, address and what there is."""
     with pytest.raises(
         ReplayMissError,
-        match="benchmark 'made-up', question 'q0', pool parallel, chain 0, round 0, sample 10 of a "
-        "pool of 10 addresses: nothing was recorded there",
+        match="benchmark 'made-up', question 'q0', pool parallel, chain 0, round 0, sample 10 of "
+        "10 recorded addresses: nothing was recorded there",
     ):
         replay(SelfConsistency(n=11), QUESTION, POOL)
 

@@ -27,7 +27,6 @@ STRATEGIES_LIVE = [
     *(kind for kind in STRATEGIES if kind != "budget_forcing"),
     "{kind: budget_forcing, num_ignore: 1}",
     "{kind: dsc, label: dsc-paper, profile: paper}",
-    "{kind: markovscale_star, label: forecast, stop_rule: forecast}",
 ]
 
 

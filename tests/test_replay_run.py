@@ -6,12 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from benchmarks.journals import read_journal
-from jobs.replay import main as replay_job
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
@@ -25,7 +23,6 @@ from pipeline.replay.exact import replay_phases
 from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.run import replay_run
-from pipeline.statistics.intervals import share_interval
 from pipeline.strategies import STRATEGIES
 from tests.live import ScriptedGenerator, config_of, create, live
 from tests.pool_engines import PoolGenerator, PoolVerifier
@@ -35,7 +32,6 @@ ROUNDS, SAMPLES = 8, 8
 STRATEGIES_LIVE: list[Any] = [
     *(kind for kind in STRATEGIES if kind != "budget_forcing"),
     {"kind": "budget_forcing", "num_ignore": 1},
-    {"kind": "markovscale_star", "label": "forecast", "stop_rule": "forecast", "tau": 0.8},
     {"kind": "markovscale_star", "label": "no-gate", "gate": False, "tau": 0.6},
     {"kind": "dsc", "label": "dsc-paper", "profile": "paper"},
     {"kind": "esc", "label": "esc-paper", "profile": "paper", "window": 3},
@@ -53,21 +49,6 @@ async def test_a_run_replays_record_for_record(tmp_path: Path) -> None:
     assert found.differences == ()
     assert found.outcomes == len(STRATEGIES_LIVE) * 3
     assert (found.records, found.unused) == (len(generator.served), 0)
-
-
-async def test_a_deepened_run_replays_record_for_record(tmp_path: Path) -> None:
-    """What was the last round of the budget has a score that it would not have any more."""
-    shallow, deep = (
-        config_of(str(tmp_path), [{"kind": "mr_thinking", "n": n, "score_every": 3}])
-        for n in (3, 5)
-    )
-    run = create(shallow)
-    await live(run)
-    await live(run, attempt=run.resume(deep))
-    scores = run.outcomes()["round_scores"].to_pylist()
-
-    assert [[score is None for score in of] for of in scores] == [[0, 1, 1, 0, 0]] * 6
-    assert replay_run(run).differences == ()
 
 
 async def test_the_models_own_stop_flag_is_recorded_and_replayed(tmp_path: Path) -> None:
@@ -131,7 +112,6 @@ POOL_STRATEGIES: list[Any] = [
     "mr_thinking",
     "markovscale_t",
     {"kind": "markovscale_star", "tau": 0.7},
-    {"kind": "markovscale_star", "label": "forecast", "stop_rule": "forecast"},
     {"kind": "markovscale_star", "label": "no-stop", "stopping": False},
     "markovscale_0",
     {"kind": "chain_asc", "threshold": 0.9},
@@ -213,26 +193,3 @@ def replayed_over(
                 row.pop(name, None)
             found[(label, phase, question_id)] = row
     return found
-
-
-async def test_a_strategy_over_several_chains_is_their_mean(tmp_path: Path, capsys: Any) -> None:
-    """``jobs.replay --strategy`` over a collection of three chains a question: accuracy is the mean
-    over questions of the share of their chains, and the interval is over questions."""
-    values = config_of(str(tmp_path), ["base"]).model_dump(mode="json")
-    make_collection(values, 3, 2, 3)
-    run = create(RunConfig.parse(values), "chains")
-    await live(run, ScriptedGenerator(Script(p0=0.5, a=0.2, b=0.3)))
-    pool = read_pool(run.address)
-    (tmp_path / "other.yaml").write_text("strategies:\n- {kind: mr_thinking, n: 2}\n")
-    assert replay_job([run.address, "--strategy", str(tmp_path / "other.yaml")]) == 0
-    said = capsys.readouterr().out
-
-    shares = [
-        np.mean([verdicts[1] == "right" for verdicts in question.verdicts_by_chain])
-        for question in pool.questions
-    ]
-    over = share_interval(shares)
-    assert pool.chains == 3
-    assert f"{len(shares)} questions" in said
-    assert f"{over.value:.3f} [{over.low:.3f}, {over.high:.3f}]*" in said
-    assert "over the completions of sequential, sequential-1, sequential-2" in said

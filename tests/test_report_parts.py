@@ -40,7 +40,7 @@ STRATEGIES = [
     "markovscale_star",
     "self_consistency",
     "best_of_n",
-    {**STAR, "label": "forecast", "stop_rule": "forecast"},
+    {**STAR, "label": "wide", "gamma": 1.0},
     {**STAR, "label": "no-gate", "gate": False},
     {**STAR, "label": "no-stopping", "stopping": False},
     "esc",

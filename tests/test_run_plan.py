@@ -66,9 +66,8 @@ def test_loads_are_counted_by_hand():
         1319 * 64,
         1319 * 64 * 599,
         64 * 599,
-        1319 * 64,
     )
-    assert loads["base", "math500"] == ("base", "math500", 500, 500, 500 * 2674, 2674, 500)
+    assert loads["base", "math500"] == ("base", "math500", 500, 500, 500 * 2674, 2674)
 
 
 def test_means_and_limits_lower_a_load():
@@ -120,19 +119,6 @@ def test_every_strategy_can_be_planned(kind):
 
     assert all(load.completions >= load.questions for load in loads)
     assert all(0 < load.chain_tokens <= load.tokens for load in loads)
-
-
-def test_rounds_without_a_score_take_nothing_of_the_verifier():
-    """Of 8 rounds every fourth and the last are scored: 0, 4 and 7."""
-    only = ("science.strategies=[mr_thinking]", "science.strategy.n=8")
-    plan = "runtime.plan.completions={}"
-    every, fourth = (
-        plan_of(load("configs/qwen-7b.yaml", *only, plan, f"science.strategy.score_every={k}"))
-        for k in (1, 4)
-    )
-
-    assert fourth.verify_h == pytest.approx(every.verify_h * 3 / 8)
-    assert fourth.generate_h == every.generate_h
 
 
 def test_pools_of_different_labels_share_no_node():

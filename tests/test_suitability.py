@@ -5,10 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.theory.suitability import (
-    _clustered_auc,
-    _curve_variance,
     _order,
-    _share,
     suitability,
 )
 
@@ -34,18 +31,8 @@ def scores_of(rng, right, *, of_answer):
     return np.clip(0.3 + 0.4 * seen + rng.normal(0, 0.1, right.shape), 0, 1)
 
 
-def curve_of(right):
-    """Ratio and chance of the curve's variance, a and b counted on the same chains."""
-    right = np.asarray(right, float)
-    before, after = right[:, :-1], right[:, 1:]
-    known = ~np.isnan(before) & ~np.isnan(after)
-    a = _share(after[known & (before == 1)] == 0)
-    b = _share(after[known & (before == 0)] == 1)
-    return _curve_variance(right, a, b)
-
-
 def test_a_markov_world_with_a_seeing_verifier_is_called_one():
-    """Correlations are lambda^k, the curve varies as a chain's, scores pay within a question."""
+    """Correlations are lambda^k, and scores pay within a question."""
     rng = np.random.default_rng(1)
     right = markov(rng)
     found = suitability(right.tolist(), scores_of(rng, right, of_answer=True).tolist())
@@ -63,42 +50,13 @@ def test_a_world_of_ignorance_is_told_from_it():
     """Rightness far apart stays correlated, and a verifier of questions is blind within them."""
     rng = np.random.default_rng(2)
     right = exchangeable(rng)
-    samples = rng.random((300, 8)) < right.mean(axis=1, keepdims=True)
     scores = scores_of(rng, right, of_answer=False)
-    found = suitability(right.tolist(), scores.tolist(), samples.tolist())
+    found = suitability(right.tolist(), scores.tolist())
 
-    assert found.auc_pooled.low > 0.8
     assert found.auc_within.low < 0.5 < found.auc_within.high
     assert found.lags[-1].observed.low > found.lags[-1].chain + 0.3
-    assert found.samples.value == pytest.approx(found.lags[-1].observed.value, abs=0.12)
     assert "prefer vote" in found.sentences()[0]
     assert "Questions differ" in found.sentences()[1]
-
-
-def test_the_curve_of_a_chain_varies_once_as_much_as_a_chains():
-    """The mean ratio over many homogeneous chains is 1; exchangeable rounds vary less."""
-    rng = np.random.default_rng(3)
-
-    def mean_ratio(make):
-        worlds = (make(rng, questions=100, rounds=24) for _ in range(60))
-        return np.mean([curve_of(world)[0] for world in worlds])
-
-    assert mean_ratio(markov) == pytest.approx(1.0, abs=0.15)
-    assert mean_ratio(exchangeable) < 0.8
-
-
-def test_the_interval_of_the_pooled_auc_takes_questions_together():
-    """It holds the true value in about 95 of 100 worlds whose completions are not independent."""
-    rng = np.random.default_rng(4)
-    held = 0
-    big = exchangeable(rng, questions=20_000, rounds=4)
-    truth = _clustered_auc(scores_of(rng, big, of_answer=False), big.astype(float))
-    for _ in range(200):
-        right = exchangeable(rng, questions=60, rounds=4)
-        auc = _clustered_auc(scores_of(rng, right, of_answer=False), right.astype(float))
-        held += auc.low <= truth.value <= auc.high
-
-    assert 180 <= held <= 199
 
 
 def test_what_is_not_known_is_left_out_and_too_little_tells_nothing():
@@ -108,7 +66,6 @@ def test_what_is_not_known_is_left_out_and_too_little_tells_nothing():
     holed = [[None if r == 3 else value for r, value in enumerate(chain)] for chain in right]
     found = suitability(holed, [[None] * 12] * 40)
 
-    assert found.auc_pooled is None
     assert found.auc_within is None
     assert found.lags
     assert suitability(right[:19], [[None] * 12] * 19) is None
@@ -121,19 +78,6 @@ def test_a_verifier_that_never_errs_on_few_questions_is_not_taken_for_perfect():
 
     assert found.auc_within.high == found.auc_within.value == 1
     assert found.auc_within.low == pytest.approx(0.025 ** (1 / 25))
-    assert found.auc_pooled.low < 1
-
-
-def test_ungraded_rounds_do_not_make_a_curve_look_rough():
-    """The mean ratio over many chains stays 1 where half of all verdicts are missing."""
-    rng = np.random.default_rng(5)
-    ratios = []
-    for _ in range(60):
-        holed = markov(rng, questions=200).astype(float)
-        holed[rng.random(holed.shape) < 0.5] = np.nan
-        ratios.append(curve_of(holed)[0])
-
-    assert 0.85 < np.mean(ratios) < 1.15
 
 
 def test_few_questions_do_not_prove_that_rounds_forget():

@@ -19,8 +19,9 @@ from pipeline.replay.fast import FastReplay
 from pipeline.replay.judging import judged_by_arrays, judged_by_state_machine
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import RULES, SCHEMA, half_of, sweep, sweep_table
-from pipeline.statistics.intervals import mean_interval, wilson
+from pipeline.statistics.intervals import mean_interval
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
+from pipeline.strategies.chain_agreement import ChainASC
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
 from pipeline.strategies.sequential import MRThinking
@@ -131,29 +132,6 @@ def test_of_equally_accurate_settings_the_cheapest_is_chosen() -> None:
     }
 
 
-def test_values_can_be_chosen_on_another_pool() -> None:
-    """Chosen on training questions, judged on these; the row says on which pool."""
-    settings = [("chain", MRThinking(n=1)), ("chain", MRThinking(n=2))]
-    pool = made_up(20)
-    always_late = pool_of(
-        [
-            pool_question(
-                question(n),
-                [completion("2", 0.0), completion("1", 1.0)],
-                [],
-                lambda c: "right" if c.answer == "1" else "wrong",
-            )
-            for n in range(5)
-        ],
-        rounds=2,
-        samples=0,
-    )
-    table = sweep_table(sweep(pool, settings), ("n",), {"training": sweep(always_late, settings)})
-    rows = [r for r in table.to_pylist() if r["chosen_on"] == "training"]
-
-    assert {row["n"] for row in rows if row["answer_rule"] == "last"} == {2}
-
-
 def test_grid_is_every_combination() -> None:
     """Lists are tried in every combination with the pool's own prompts and decoding."""
     config = SweepConfig.model_validate(
@@ -257,7 +235,7 @@ def chains_of(answers: list[list[list[str]]]) -> CompletionPool:
 
 def test_values_of_several_chains_are_means_with_intervals_over_questions() -> None:
     """By hand: three chains a question end right, right, wrong; wrong, wrong, right; and with three
-    answers of which one is right, a tie that the vote shares."""
+    answers of which one is right."""
     pool = chains_of(
         [
             [["2", "1"], ["1", "1"], ["1", "2"]],
@@ -273,15 +251,12 @@ def test_values_of_several_chains_are_means_with_intervals_over_questions() -> N
     expected = mean_interval(shares)
     found = [chain["accuracy"], chain["low"], chain["high"]]
     assert found == pytest.approx([expected.value, max(0, expected.low), min(1, expected.high)])
-    assert chain["majority"] == pytest.approx((1 + 0 + 1 / 3) / 3)
-    assert chain["any_right"] == chain["any_right_high"] == 1.0
-    assert chain["any_right_low"] == wilson(3, 3).low
 
 
 def test_a_sweep_over_chains_is_the_mean_of_the_sweeps_over_each() -> None:
     """For settings by arrays and by the state machine; samples are read once."""
     pool = chains_of([[["1", "2"], ["2", "2"]], [["1", "1"], ["3", "1"]], [["2", "3"], ["1", "1"]]])
-    settings = [("all", MRThinking(n=2)), ("some", MRThinking(n=2, score_every=2))]
+    settings = [("all", MRThinking(n=2)), ("vote", ChainASC(n=2))]
     alone = [
         replace(pool.with_chain(chain), questions=tuple(
             replace(q, more_chains=()) for q in pool.with_chain(chain).questions))
@@ -289,7 +264,7 @@ def test_a_sweep_over_chains_is_the_mean_of_the_sweeps_over_each() -> None:
     ]  # fmt: skip
     whole, *parts = [rows_of(each, settings) for each in (pool, *alone)]
     for row, one, other in zip(whole, *parts, strict=True):
-        assert (one["chains"], one["majority"]) == (1, None)
+        assert one["chains"] == 1
         for name in ("accuracy", "tokens_per_question", "completions_per_question"):
             assert row[name] == pytest.approx((one[name] + other[name]) / 2)
         assert row["right"] == one["right"] + other["right"]

@@ -81,8 +81,7 @@ def fit_heads(
     Args:
         targets: all questions; `part_of` splits them.
         features: (F,) of each question, by key.
-        paper: the setting of that name. Tokens, of which the paper says nothing, are fitted as
-            tuned in both.
+        paper: the setting of that name.
         tuned: settings to choose from, for each head apart.
         seed: of the split and of the weights' start.
 
@@ -111,12 +110,12 @@ def fit_heads(
             continue
         data = _Data(head, parts, arrays, fallback)
         best = min((data.fit(setting, seed) for setting in tuned), key=lambda fit: fit[1])
-        as_paper = best if head is Head.TOKENS else data.fit(paper, seed)
+        as_paper = data.fit(paper, seed)
         better = min(best, as_paper, key=lambda fit: fit[1])
         for name, (mlp, _, setting) in zip(names, (as_paper, best, better), strict=True):
             heads[name][head] = mlp
             chosen[name][head.value] = {**asdict(setting), "hidden": list(setting.hidden)}
-            guess = predict(head, mlp, arrays[Part.HELD_OUT])
+            guess = predict(mlp, arrays[Part.HELD_OUT])
             report = report_head(head, parts[Part.HELD_OUT], guess, fallback)
             if report is not None:
                 reports[name][head] = report
@@ -145,7 +144,7 @@ class _Data:
         self._mean = training.mean(axis=0)
         spread = training.std(axis=0)
         self._scale = np.where(spread > 0, spread, 1.0)
-        self._start = math.log(max(start, 1.0)) if head is Head.TOKENS else _logit(start)
+        self._start = _logit(start)
         self._sets = {
             part: _with_counts(head, parts[part], (arrays[part] - self._mean) / self._scale)
             for part in (Part.TRAINING, Part.VALIDATION)
@@ -174,14 +173,12 @@ class _Data:
             if epoch:
                 for batch in torch.randperm(len(x), generator=generator).split(setting.batch):
                     optimiser.zero_grad()
-                    loss = _loss(
-                        self._head, network(x[batch])[:, 0], successes[batch], trials[batch]
-                    )
+                    loss = _loss(network(x[batch])[:, 0], successes[batch], trials[batch])
                     loss.backward()
                     optimiser.step()
             with torch.no_grad():
                 judged = validation if validation is not None else sets[Part.TRAINING]
-                value = float(_loss(self._head, network(judged[0])[:, 0], *judged[1:]))
+                value = float(_loss(network(judged[0])[:, 0], *judged[1:]))
             if setting.from_constant and epoch - best[1] > _PATIENCE:
                 break
             last = not setting.from_constant and epoch == setting.epochs
@@ -207,13 +204,11 @@ def _with_counts(
     return features[told], successes[told], trials[told]
 
 
-def _loss(head: Head, output: Any, successes: Any, trials: Any) -> Any:
-    """Mean negative log likelihood of a trial; for tokens the squared error of their logarithm."""
+def _loss(output: Any, successes: Any, trials: Any) -> Any:
+    """Mean negative log likelihood of a trial."""
     import torch
     from torch.nn.functional import softplus
 
-    if head is Head.TOKENS:
-        return torch.mean((output - torch.log(torch.clamp(successes / trials, min=1.0))) ** 2)
     misses = trials - successes
     return torch.sum(successes * softplus(-output) + misses * softplus(output)) / torch.sum(trials)
 

@@ -7,7 +7,6 @@ from stopping.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import warnings
@@ -365,42 +364,20 @@ def _completion(place: int, known: int) -> Completion:
 
 
 def chooses_of_those(rule: OwnRule) -> None:
-    """It chooses one of the completions that it is given, or none, whatever they are.
+    """It chooses one of the completions that it is given, or none, whatever they are, and chooses
+    alike when it is called again.
 
     Raises:
         ConfigError: naming the rule, what must hold and what came.
     """
     rule.code()
     for completions in made_up():
-        _picked(rule, completions)
-
-
-def chooses_alike(rule: OwnRule, *, backwards: bool = False) -> str:
-    """The choice rests on what it is given alone: asked again, in another order of questions, and
-    with equal copies it is the same.
-
-    Args:
-        rule: of one's own.
-        backwards: whether the last question is asked first.
-
-    Returns:
-        A digest of all choices: the same in every process.
-
-    Raises:
-        ConfigError: where a choice differs.
-    """
-    order = slice(None, None, -1 if backwards else 1)
-    lists = [*made_up()][order]
-    first = [_picked(rule, completions) for completions in lists]
-    for completions, before in reversed([*zip(lists, first, strict=True)]):
-        copies = tuple(replace(each) for each in completions)
-        again = _picked(rule, copies)
+        before, again = (_picked(rule, completions) for _ in range(2))
         if again != before:
             raise ConfigError(
                 f"answer rule {rule.kind} must choose alike among the same completions, it chose "
                 f"{before} and then {again} (does it keep something between calls?)"
             )
-    return hashlib.sha256(repr(first[order]).encode()).hexdigest()
 
 
 def _picked(rule: OwnRule, completions: Sequence[Completion]) -> int | None:

@@ -23,7 +23,7 @@ from pipeline.export.tables import outcome_rows_schema
 from pipeline.predictors.priors import with_priors
 from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
-from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
+from pipeline.replay.exact import Replayed, check_replayable, replay_phases
 from pipeline.replay.fronts import SCHEMA as FRONTS
 from pipeline.replay.fronts import control_settings, sweep_fronts
 from pipeline.replay.judging import Answers, answers_of, reads_chains
@@ -102,7 +102,7 @@ def replay(
         label, default = strategy.kind, rule_named(strategy.default_rule)
         rules = _rules(_config(["base"], answer_rules), pool, answer_rules)
         rules = rules if default in rules else (*rules, default)
-    check_replayable(strategy, RecordingKind.POOL)
+    check_replayable(strategy)
     several = pool.chains > 1 and reads_chains(pool, strategy)
     rows: list[Row] = []
     for chain in range(pool.chains if several else 1):

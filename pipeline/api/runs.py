@@ -27,7 +27,7 @@ from pipeline.report.run_data import read_run
 from pipeline.store.storage import Address
 from pipeline.theory.estimate import estimate_clustered
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.transitions import Chain, Labels, count_by_question, labels_of_verdicts
+from pipeline.theory.transitions import Chain, count_by_question, labels_of_verdicts
 
 _MOST_CHARS = 200_000  # of a completion's text
 
@@ -172,7 +172,7 @@ def _chains(source: Run | CompletionPool) -> Iterator[Chain]:
 def _rows(benchmark: str, chains: list[Chain]) -> Iterator[dict[str, object]]:
     counts = count_by_question(chains)
     seen = any(c.from_right + c.from_wrong for c in counts.values())
-    fit = estimate_clustered(counts, labels=Labels.GOLD) if seen else None
+    fit = estimate_clustered(counts) if seen else None
     first: float | None = None
     for number in range(max(len(chain.labels) for chain in chains)):
         graded = graded_in_round(chains, number)

@@ -16,7 +16,7 @@ from pipeline.config.errors import described
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section, former_fields
 from pipeline.config.science import ScienceConfig
-from pipeline.config.strategies import POOL_OF, check_own_rules, strategies_of
+from pipeline.config.strategies import POOL_OF, check_own_rules, former_of, strategies_of
 from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.store.local import read_fields, read_yaml
@@ -75,7 +75,7 @@ class RunConfig(Section):
             raise ConfigError(f"{where or 'this'} is the file of a sweep: give it to jobs.sweep")
         try:
             config = cls.model_validate(values)
-            config._former = tuple(former_fields(config, values))
+            config._former = (*former_fields(config, values), *former_of(config.science))
             strategies_of(config.science)
             if not recorded:
                 check_own_rules(config.science)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
@@ -37,6 +37,24 @@ POOL_OF: dict[str, Pool] = {
 larger `n` asks for the same completions and some more."""
 
 
+FORMER = frozenset(("stop_rule", "score_every", "truncated_last"))
+"""Fields that strategies of earlier versions had: recorded configurations may hold them."""
+
+
+def former_of(science: ScienceConfig) -> list[str]:
+    """The former fields of strategies that a configuration holds; they are ignored."""
+    fields_of = {"science.strategy": (science.strategy, set[str]())} | {
+        f"science.strategies.{entry.label}": (entry.fields, _field_names(entry.kind))
+        for entry in science.strategies
+    }
+    return [
+        f"{where}.{name}"
+        for where, (held, known) in fields_of.items()
+        for name in held
+        if name in FORMER - known
+    ]
+
+
 def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     """The strategies of a run by label, in the order of the configuration.
 
@@ -46,7 +64,7 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     kinds = dict.fromkeys([*STRATEGIES, *(entry.kind for entry in science.strategies)])
     known = {name for kind in kinds for name in _field_names(kind)}
     for name in science.strategy:
-        if name not in known:  # of any kind: the list of strategies may be narrowed for one run
+        if name not in known | FORMER:  # of any kind: a run may narrow the list of strategies
             near = get_close_matches(name, sorted(known), n=1)
             raise ConfigError(
                 f"science.strategy.{name} must be a field of one of {', '.join(kinds)}"
@@ -68,6 +86,20 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     if science.answer_rule in set(AnswerRule):
         _check_logprobs(science, AnswerRule(science.answer_rule))
     return built
+
+
+def strategy_of(kind: str, science: ScienceConfig, **values: Any) -> Strategy:
+    """A registered strategy with the prompts, the decoding and the verifier of a run; `values` for
+    fields that it lacks are left out."""
+    shared: dict[str, Any] = {
+        "decoding": science.decoding,
+        "prompts": science.prompts,
+        "score": science.verifier is not None,
+    }
+    cls = STRATEGIES[kind]
+    names = {field.name for field in fields(cls)}
+    made: Strategy = cls(**shared, **{n: value for n, value in values.items() if n in names})
+    return made
 
 
 def rule_of(science: ScienceConfig, strategy: Strategy) -> Rule:
@@ -154,7 +186,8 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy:
     names = _field_names(entry.kind)
     shared = {name: value for name, value in science.strategy.items() if name in names}
     where = f"science.strategies.{entry.label}"
-    for name in entry.fields:
+    own = {name: v for name, v in entry.fields.items() if name not in FORMER - names}
+    for name in own:
         if name not in names:
             near = get_close_matches(name, sorted(names), n=1)
             raise ConfigError(
@@ -162,17 +195,17 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy:
                 f"{', '.join(sorted(names)) or 'none'}"
                 + "".join(f" (did you mean {one}?)" for one in near)
             )
-    places = {name: f"science.strategy.{name}" for name in shared if name not in entry.fields}
+    places = {name: f"science.strategy.{name}" for name in shared if name not in own}
     kind = strategy_class(entry.kind)
     hints = get_type_hints(kind)
-    for name, value in {**shared, **entry.fields}.items():
+    for name, value in {**shared, **own}.items():
         try:
             check_numbers(hints[name], value)
         except ValueError as error:
             raise ConfigError(f"{places.get(name, f'{where}.{name}')}: {error}") from error
     values = {
         **shared,
-        **entry.fields,
+        **own,
         "decoding": science.decoding,
         "prompts": science.prompts,
         "score": science.verifier is not None,

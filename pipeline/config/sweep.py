@@ -17,7 +17,7 @@ from pipeline.config.models import VerifierModel
 from pipeline.config.run import override_field
 from pipeline.config.schema import Section, short_form
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
-from pipeline.config.strategies import own_rules_of, strategies_of
+from pipeline.config.strategies import FORMER, own_rules_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.store.local import read_fields
@@ -124,6 +124,8 @@ def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strateg
     """
     built: list[tuple[str, Strategy]] = []
     for entry in config.strategies:
+        if gone := FORMER & entry.fields.keys():
+            raise ConfigError(f"strategies.{entry.kind}.{min(gone)} is no field any more")
         for values in entry.settings():
             one = _entry(entry.kind, values)
             alone = science.model_copy(update={"strategies": (one,), "strategy": {}})

@@ -323,11 +323,6 @@ class Strategy(ABC):
         return False
 
     @property
-    def score_every(self) -> int:
-        """Rounds from one score to the next, >= 1."""
-        return 1
-
-    @property
     def max_requests(self) -> int:
         """Completions a question at most, over all phases."""
         return self.n

@@ -9,10 +9,10 @@ from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion
 from pipeline.paper import p0
 from pipeline.paper.evaluation import Evaluation
-from pipeline.paper.replays import Choice, Replays, fixed
+from pipeline.paper.replays import Choice, fixed
 from pipeline.replay.chain_arrays import RIGHT, WRONG
 from pipeline.replay.judging import rights
-from pipeline.results.column import METHODS, Column, method_of
+from pipeline.results.column import METHODS, Column
 from pipeline.statistics.sampling import pass_at_k
 
 OURS = ("markovscale_t", "markovscale_star", "markovscale_0")
@@ -26,55 +26,26 @@ def rule_controls(made: Evaluation, n: int) -> list[Column]:
     ]
 
 
-def variants_again(
-    made: Evaluation,
-    n: int,
-    words: str,
-    *,
-    rule: AnswerRule | None = None,
-    replays: Replays | None = None,
-) -> list[Column]:
-    """Each variant once more: read by its last answer, what stopping alone gives without any
-    selection; or deciding by scores that were mapped to chances of being right.
-
-    Args:
-        made: the evaluation.
-        n: the budget.
-        words: what is other than in the variant.
-        rule: how answers are read; None is the variant's own.
-        replays: with other scores; None are the recorded ones.
-    """
-    found = []
-    for kind in OURS:
-        choice = made_choice(made, replays or made.replays, kind, n)
-        if rule is not None:
-            read = tuple((strategy, rule) for strategy, _ in choice.picked)
-            choice = Choice(picked=read, chosen_on=choice.chosen_on)
-        name = f"{method_of(kind, made.replays.make.profile)}, {words}"
-        tuned = ["tau"] if choice.chosen_on else []
-        found.append(made.scored(name, n, choice, kind, tuned, replays))
-    return found
-
-
-def made_choice(made: Evaluation, replays: Replays, kind: str, n: int) -> Choice:
+def made_choice(made: Evaluation, kind: str, n: int) -> Choice:
     """A variant with tau of the other half."""
     if kind == "markovscale_t":
-        return fixed(replays.make(kind, n=n))
+        return fixed(made.replays.make(kind, n=n))
     candidates = made.stars(n) if kind == "markovscale_star" else made.heuristics(n)
-    return replays.on_other_half(candidates)
+    return made.replays.on_other_half(candidates)
 
 
 def gate_controls(made: Evaluation, n: int) -> list[Column]:
     """MarkovScale^t whose gate reads p0 of the question, the chance that it is answered, where the
     page's reads the score of the first answer: p0 counted over the question's samples (it knows the
-    answers), and predictors of it that were fitted on the other half."""
+    answers), and mapped from the first score on the other half."""
     if made.believed.p0_source != "first_score" or not made.pool.samples:
         return []
     counts_QC, predicted = p0.counts_of(made), p0.predictors_of(made)
     counted_Q = counts_QC[:, 0] / np.where(counts_QC[:, 1] > 0, counts_QC[:, 1], np.nan)
     found = []
     tried = [("its samples, knows the answers", counted_Q)]
-    tried += [(name, predicted[name]) for name in (p0.MAPPED, p0.LOGISTIC) if name in predicted]
+    if p0.MAPPED in predicted:
+        tried.append((p0.MAPPED, predicted[p0.MAPPED]))
     for words, p0_Q in tried:
         if not np.isnan(p0_Q).any():
             replays = made.replays.with_p0(p0_Q)
@@ -87,7 +58,7 @@ def gate_controls(made: Evaluation, n: int) -> list[Column]:
 def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     """A variant's stops dealt out at random to the questions: the exact mean over all deals. What
     the variant has above it is what its rule knew about single questions."""
-    choice = made_choice(made, made.replays, kind, n)
+    choice = made_choice(made, kind, n)
     drawn_Q = made.replays.drawn(choice)
     rule = AnswerRule(choice.picked[0][1])
     theirs = made.main[kind, n]

@@ -16,7 +16,6 @@ from pipeline.paper.beliefs import Believed
 from pipeline.paper.orders import SampleOrders
 from pipeline.paper.replays import (
     GAMMA,
-    GAMMAS,
     SAMPLERS,
     TAUS,
     Candidate,
@@ -47,7 +46,6 @@ CALIBRATED = "markovscale_0_calibrated"
 
 _SYMBOLS = SYMBOLS | {
     "p0_source": "p0 from",
-    "stop_rule": "rule",
     "right_from": "right from",
 }
 _UNSAID = {
@@ -56,7 +54,6 @@ _UNSAID = {
     "decoding",
     "prompts",
     "score",
-    "score_every",
     "batch",
     "weighted",
     "weights",
@@ -135,34 +132,26 @@ class Evaluation:
             choice: what is replayed.
             kind: of the strategy.
             tuned: fields that were chosen.
-            replays: with other scores than the recorded ones.
+            replays: with other beliefs.
         """
         replays = replays or self.replays
         strategy = choice.picked[0][0]
-        words = settings_words(strategy, without=tuned)
         return self.column(
             method=name,
             kind=kind,
             n=n,
             rule=either([rule.value for _, rule in choice.picked]),
-            fixed=f"{words}, calibrated scores" if replays.calibrated else words,
+            fixed=settings_words(strategy, without=tuned),
             tuned=tuned_words(choice, tuned),
             chosen_on=choice.chosen_on,
             right_Q=replays.right(choice),
             tokens_Q=replays.tokens(choice),
         )
 
-    def stars(self, n: int, gammas: Sequence[float] = (GAMMA,), **values: Any) -> list[Candidate]:
+    def stars(self, n: int) -> list[Candidate]:
         """MarkovScale^* over all tau."""
-        return [
-            _own(self.replays.make("markovscale_star", n=n, tau=tau, gamma=gamma, **values))
-            for gamma in gammas
-            for tau in TAUS
-        ]
-
-    def gamma_grid(self, n: int) -> list[Candidate]:
-        """MarkovScale^* over all tau and gamma, tau changing fastest."""
-        return self.stars(n, GAMMAS)
+        make = self.replays.make
+        return [_own(make("markovscale_star", n=n, tau=tau, gamma=GAMMA)) for tau in TAUS]
 
     def heuristics(self, n: int, **values: Any) -> list[Candidate]:
         """MarkovScale^0 over all tau."""
@@ -236,7 +225,7 @@ def _chains(made: Evaluation, n: int) -> None:
         ("markovscale_star", made.stars(n)),
         ("markovscale_0", made.heuristics(n)),
     ):
-        name, choice = method_of(kind, make.profile), replays.on_other_half(candidates)
+        name, choice = method_of(kind, "paper"), replays.on_other_half(candidates)
         column = made.scored(name, n, choice, kind, ["tau"])
         notes = [stops_words(made, choice, gate, n), _counted_right(made, choice)]
         put[kind, n] = replace(column, fixed="; ".join(filter(None, [column.fixed, *notes])))
@@ -247,7 +236,7 @@ def _chains(made: Evaluation, n: int) -> None:
         for half in range(HALVES)
     )
     zero = Choice(picked=picked, chosen_on=HELD_OUT)
-    name = f"{method_of('markovscale_0', make.profile)}, right from calibrated"
+    name = f"{method_of('markovscale_0', 'paper')}, right from calibrated"
     put[CALIBRATED, n] = made.scored(name, n, zero, "markovscale_0", ["tau", "right_from"])
 
 
@@ -331,7 +320,7 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
     if getattr(strategy, "chain", "") == "homogeneous":
         idle |= {"chain", "kept", "price"}
     if not getattr(strategy, "stopping", True):
-        idle |= {"tau", "gamma", "stop_rule"}
+        idle |= {"tau", "gamma"}
         if not getattr(strategy, "gate", True):
             idle.add("p0_source")
     if not getattr(strategy, "gate", True):

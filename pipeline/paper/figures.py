@@ -38,23 +38,6 @@ def lines_of(made: Evaluation) -> dict[str, list[Column]]:
     return found
 
 
-def accuracy_rows(made: Evaluation) -> Rows:
-    """Each method at each of its budgets."""
-    return [
-        {
-            "backbone": made.backbone,
-            "benchmark": made.benchmark,
-            "method": point.method,
-            "n": point.n,
-            "setting": point.setting,
-            **ends_of("accuracy", point.accuracy),
-            **ends_of("tokens", point.tokens),
-        }
-        for points in lines_of(made).values()
-        for point in points
-    ]
-
-
 def accuracy_figure(made: Evaluation) -> Html | None:
     """Each method as a line over its budgets."""
     return figures.accuracy_figure(

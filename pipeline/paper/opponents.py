@@ -19,8 +19,8 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.evaluation import Evaluation
-from pipeline.paper.replays import JUDGED, TUNED, Choice, Replays, fixed
-from pipeline.predictors.agreement_training import believed_at_stop, fitted_on_chains
+from pipeline.paper.replays import JUDGED, TUNED, Replays
+from pipeline.predictors.agreement_training import fitted_on_chains
 from pipeline.replay.chain_arrays import ChainArrays, chain_arrays
 from pipeline.replay.costs import needs_scores
 from pipeline.replay.fast import Decisions, FastReplay
@@ -29,9 +29,8 @@ from pipeline.replay.judging import Judged, judged_by_arrays, rights
 from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, METHODS, Column, method_of, numbered, once
 from pipeline.statistics.agreement import AgreementWeights, runs
-from pipeline.statistics.calibration import reliability
 from pipeline.statistics.fronts import Family
-from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.chain_agreement import ChainASC
 from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
@@ -156,7 +155,7 @@ def families_of(made: Evaluation, weights: Weights | None) -> list[Family]:
                    {f"score ≥ {s:g}": _scored(chains, s) for s in PROBABILITIES}),
         ]  # fmt: skip
         zeros = [replays.make("markovscale_0", n=n, tau=tau) for n in ns for tau in TAUS]
-        name = method_of("markovscale_0", replays.make.profile)
+        name = method_of("markovscale_0", "paper")
         found.append(_family(replays, name, zeros, AnswerRule.PRM_ARGMAX))
     if weights is not None:
         found.append(_agree_family(made, weights, made.believed.half_Q))
@@ -408,47 +407,3 @@ def _mean(right_SQ: FloatArray) -> FloatArray:
     """(S,) mean over graded questions."""
     known = ~np.isnan(right_SQ)
     return np.asarray(np.where(known, right_SQ, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
-
-
-def policies(made: Evaluation, weights: Weights | None) -> list[Column]:
-    """Settings as they come, with nothing tuned; the first, where the pool has scores, is
-    MarkovScale^*."""
-    make, n = made.replays.make, min(8, made.pool.rounds)
-    half = max(1, n // 2)
-    tried: list[tuple[str, Choice]] = []
-    if make.scored:
-        star = make("markovscale_star", n=n)
-        name = f"{METHODS['markovscale_star']}, N = {n}"
-        tried += [(name, fixed(star)), (f"{name}, vote", fixed(star, AnswerRule.VOTE))]
-    name = METHODS["chain_asc"]
-    tried += [
-        (f"{name}, N = {half}, 0.9", fixed(make("chain_asc", n=half, threshold=0.9))),
-        (f"{name}, N = {n}, 0.95", fixed(make("chain_asc", n=n, threshold=0.95))),
-    ]
-    if weights is not None:
-        picked = [make("agree", n=n, tau=0.9, weights=own) for own in weights[::-1]]
-        choice = Choice(picked=tuple((s, AnswerRule.VOTE) for s in picked), chosen_on=None)
-        tried.append((f"{METHODS['agree']}, N = {n}, weights of the other half", choice))
-    rounds = fixed(make("mr_thinking", n=n), AnswerRule.VOTE)
-    tried.append((f"{METHODS['mr_thinking']}, N = {n}, vote", rounds))
-    return [_drawn(made, name, choice) for name, choice in tried]
-
-
-def _drawn(made: Evaluation, name: str, choice: Choice) -> Column:
-    """The numbers of a policy, with the completions that it draws among its settings."""
-    strategy = choice.picked[0][0]
-    column = made.scored(name, strategy.n, choice, strategy.kind)
-    drawn_Q = made.replays.drawn(choice)
-    told = [column.fixed, f"{drawn_Q.mean():.2f} completions a question"]
-    if isinstance(strategy, Agree):
-        probability_Q = np.zeros(len(drawn_Q))
-        for half, (one, _) in enumerate(choice.picked):
-            if isinstance(one, Agree) and one.weights is not None:
-                mine = np.flatnonzero(made.believed.half_Q == half)
-                probability_Q[mine] = believed_at_stop(
-                    made.replays.chains, one.weights, drawn_Q, mine
-                )
-        known = ~np.isnan(column.right_Q) & ~np.isnan(probability_Q)
-        error = reliability(probability_Q[known], column.right_Q[known] == 1).ece
-        told.append(f"calibration error {error:.3f} where it stops")
-    return replace(column, fixed="; ".join(filter(None, told)))

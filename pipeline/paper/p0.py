@@ -1,9 +1,9 @@
 """*p0*: predictors of a question's chance of being answered, judged by log loss on its samples.
 
-Every predictor is fitted on the other half of the questions and judged on the even-numbered samples
-of this one against a constant, clustered by question. The oracle counts the odd-numbered samples of
-the question itself; where questions hardly differ it loses to the constant by the noise of its
-count.
+Every predictor is judged on the even-numbered samples against a constant, clustered by question;
+the map of the first score is fitted on the other half of the questions. The oracle counts the
+odd-numbered samples of the question itself; where questions hardly differ it loses to the constant
+by the noise of its count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from pipeline.core.arrays import BoolArray, FloatArray
-from pipeline.core.protocol import Completion
 from pipeline.paper.evaluation import Evaluation
 from pipeline.predictors.heads import HeadReport, report_head
 from pipeline.predictors.targets import Counts, Head, Target
@@ -25,13 +24,7 @@ from pipeline.statistics.calibration import fit_isotonic
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.markov import stationary_accuracy
 
-MAPPED, LOGISTIC, PROMPT, ORACLE = (
-    "first score, mapped (isotonic)",
-    "logistic: first score and its length",
-    "logistic: length of the prompt",
-    "half of the samples (knows answers)",
-)
-_RIDGE = 1.0
+MAPPED, ORACLE = "first score, mapped (isotonic)", "half of the samples (knows answers)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +61,6 @@ def predictors_of(made: Evaluation) -> dict[str, FloatArray]:
     if not np.isnan(score_Q).all():
         found["first score"] = score_Q
         found[MAPPED] = _mapped(score_Q, counts_QC, half_Q)
-        length_Q = _first(made, "completion_tokens")
-        clipped_Q = np.clip(score_Q, 1e-3, 1 - 1e-3)
-        log_odds_Q = np.log(clipped_Q / (1 - clipped_Q))
-        found[LOGISTIC] = _logistic(np.column_stack([log_odds_Q, length_Q]), counts_QC, half_Q)
-    prompt_Q = _first(made, "prompt_tokens")
-    if np.nanstd(prompt_Q) > 0:
-        found[PROMPT] = _logistic(prompt_Q[:, None], counts_QC, half_Q)
     odd_QC = counts_of(made, 1, 2)
     found[ORACLE] = (odd_QC[:, 0] + 0.5) / (odd_QC[:, 1] + 1)
     return found
@@ -138,14 +124,6 @@ def gain_of(report: HeadReport) -> Interval:
     return Interval(value=value, low=report.gain_low, high=report.gain_high)
 
 
-def _first(made: Evaluation, field: str) -> FloatArray:
-    """(Q,) logarithm of a count of tokens of the first completion."""
-    first = [question.rounds[0].observation if question.rounds else None
-             for question in made.pool.questions]  # fmt: skip
-    tokens = [getattr(one, field) if isinstance(one, Completion) else np.nan for one in first]
-    return np.asarray(np.log(np.maximum(np.array(tokens, dtype=np.float64), 1.0)))
-
-
 def _mapped(score_Q: FloatArray, counts_QC: FloatArray, half_Q: Any) -> FloatArray:
     """The first score under the isotonic map of the other half."""
     mapped_Q = np.full(len(score_Q), np.nan)
@@ -158,37 +136,3 @@ def _mapped(score_Q: FloatArray, counts_QC: FloatArray, half_Q: Any) -> FloatArr
             mine = half_Q == half
             mapped_Q[mine] = np.interp(score_Q[mine], fit.scores, fit.probabilities)
     return mapped_Q
-
-
-def _logistic(x_QF: FloatArray, counts_QC: FloatArray, half_Q: Any) -> FloatArray:
-    """Logistic regression with squares and products on the standardised features, fitted on the
-    other half with a small ridge."""
-    from scipy.optimize import minimize
-    from scipy.special import expit, log_expit
-
-    p_Q = np.full(len(x_QF), np.nan)
-    for half in range(HALVES):
-        at = (half_Q != half) & ~np.isnan(x_QF).any(axis=1) & (counts_QC[:, 1] > 0)
-        if not at.any():
-            continue
-        spread = np.where((deviation := x_QF[at].std(axis=0)) > 0, deviation, 1.0)
-        z_QF = (x_QF - x_QF[at].mean(axis=0)) / spread
-        products = [z_QF[:, i] * z_QF[:, j] for i in range(z_QF.shape[1]) for j in range(i + 1)]
-        design_QF = np.column_stack([np.ones(len(z_QF)), z_QF, *products])
-        right_Q, wrong_Q = counts_QC[at, 0], counts_QC[at, 1] - counts_QC[at, 0]
-
-        def cost(
-            weights: FloatArray, seen: FloatArray = design_QF[at],
-            right: FloatArray = right_Q, wrong: FloatArray = wrong_Q,
-        ) -> tuple[float, FloatArray]:  # fmt: skip
-            logit = seen @ weights
-            loss = -(right @ log_expit(logit) + wrong @ log_expit(-logit))
-            slope = seen.T @ ((right + wrong) * expit(logit) - right)
-            return float(loss + _RIDGE * weights[1:] @ weights[1:] / 2), np.asarray(
-                slope + _RIDGE * np.concatenate([[0.0], weights[1:]])
-            )
-
-        start = np.zeros(design_QF.shape[1])
-        fitted = minimize(cost, start, jac=True, method="L-BFGS-B").x
-        p_Q[half_Q == half] = expit(design_QF[half_Q == half] @ fitted)
-    return p_Q

@@ -11,23 +11,19 @@ from pipeline.paper.aggregates import aggregate_rows, claim_rows
 from pipeline.paper.evaluation import AT_BEST, Evaluation
 from pipeline.paper.figures import (
     accuracy_figure,
-    accuracy_rows,
     bounds_figure,
     bounds_of,
     bounds_rows,
     convergence,
     convergence_rows,
 )
-from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of, policies
-from pipeline.paper.replays import TAUS
+from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of
 from pipeline.paper.tables import (
     ablation_table,
-    chosen_table,
     controls_table,
     grid_tables,
-    method_tables,
+    main_table,
     opponents_table,
-    policies_table,
     together,
 )
 from pipeline.report import words
@@ -81,18 +77,11 @@ SECTIONS = {
         "other half of the questions, MR is MR-Thinking by its last answer. τ of the test is "
         "chosen on the very questions: too good, and not tested.",
     ),
-    "variants": ("Variants", ""),
     "opponents": (
         "Opponents",
         "Each strategy at the cheapest setting that reaches the accuracy of MarkovScale* on the "
         "other half of the questions, N from 1 up; where none does, at its most accurate one. What "
         "a strategy does not read, such as scores for a vote, is not billed to it.",
-    ),
-    "policies": (
-        "With nothing tuned",
-        "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing else is "
-        "fitted or chosen. An interval is of its one comparison; p is corrected for all tests of "
-        "the page, so one may leave out 0 where the other tells no difference.",
     ),
     "ablation": (
         "Ablation",
@@ -100,16 +89,10 @@ SECTIONS = {
         "parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
         "stopping.",
     ),
-    "chosen": (
-        "Choosing τ and γ",
-        "A setting chosen on the test is what hindsight finds there; one chosen on the other half "
-        "is what a user can have. Every τ and γ is in tau.csv, gamma.csv and tables.tex.",
-    ),
     "controls": (
         "Controls",
         "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's budget "
-        "and lose what its rule knew of single questions. Calibrated scores are mapped by an "
-        "isotonic fit on the other half.",
+        "and lose what its rule knew of single questions.",
     ),
 }
 """Title and explanation of the tables of the page, by name."""
@@ -118,7 +101,7 @@ GRIDS = ("tau", "gamma")
 
 
 def build(
-    evaluations: Sequence[Evaluation], *, profile: str, paper: Published = NONE_PUBLISHED
+    evaluations: Sequence[Evaluation], *, paper: Published = NONE_PUBLISHED
 ) -> Iterator[tuple[str, str]]:
     """Name and content of every file: a CSV a table and figure, ``comparisons.csv``,
     ``paper.html``, ``tables.tex``."""
@@ -131,7 +114,6 @@ def build(
         yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
     yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
     rows: dict[str, Rows] = {
-        "accuracy_tokens": [row for g in groups for row in accuracy_rows(g.made)],
         "convergence": [
             row for g in groups if g.curve is not None for row in convergence_rows(g.made, g.curve)
         ],
@@ -147,16 +129,15 @@ def build(
     whole = together(evaluations, paper)
     yield "tables.tex", head + "\n".join(latex_of(table) for table in [*tables, *whole])
     published = paper is not NONE_PUBLISHED
-    yield "paper.html", paper_page(groups, adjusted, rows["claims"], whole, profile, published)
+    yield "paper.html", paper_page(groups, adjusted, rows["claims"], whole, published)
 
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     """All tables and figures of one benchmark and backbone."""
-    tables = method_tables(made, family, published)
+    tables = [main_table(made, family, published)]
     if made.replays.make.scored:
         tables += [
             ablation_table(made, published),
-            chosen_table(made, family),
             *grid_tables(made, published),
         ]
     weights = agree_weights(made, made.believed.half_Q)
@@ -164,11 +145,8 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
     star = made.get("markovscale_star", max(made.chain_budgets, default=0))
     if star is not None and families:
         reached = [cheapest(made, one, star) for one in families]
-        tables.insert(2, opponents_table(made, family, star, reached))
-    tables += [
-        policies_table(made, family, policies(made, weights)),
-        controls_table(made, family),
-    ]
+        tables.insert(1, opponents_table(made, family, star, reached))
+    tables.append(controls_table(made, family))
     pairs = [family.compare(one, rival, claim=True) for one, rival in headline_of(made)]
     return Group(
         made=made,
@@ -187,7 +165,6 @@ def paper_page(
     adjusted: Adjusted,
     claims: Rows,
     whole: Sequence[Table],
-    profile: str,
     paper: bool,
 ) -> str:
     """The whole page.
@@ -197,7 +174,6 @@ def paper_page(
         adjusted: corrected p-values of all comparisons.
         claims: the paper's, beside ours.
         whole: tables of all benchmarks side by side.
-        profile: of the baselines.
         paper: whether the paper's numbers were given.
     """
     synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
@@ -222,7 +198,7 @@ def paper_page(
               for name, (title, hint) in SECTIONS.items()),
             ("p0", "p0", _p0([row for group in groups for row in group.p0])),
             ("figures", "Figures", [part for group in groups for part in _figures(group)]),
-            ("made", "How it was made", _made(groups, adjusted, profile, paper)),
+            ("made", "How it was made", _made(groups, adjusted, paper)),
         ],
         banners=banners,
         made_by="Made by markovscale paper from recorded pools",
@@ -332,19 +308,7 @@ def _tables(groups: Sequence[Group], name: str, hint: str, adjusted: Adjusted) -
                 body.append(shown)
     if not body:
         return []
-    beyond = _beyond(groups) if name == "chosen" else []
-    return body + [h("p", told, cls="hint") for told in (hint, *beyond) if told]
-
-
-def _beyond(groups: Sequence[Group]) -> list[str]:
-    """Where no tau of the grid can be reached."""
-    return [
-        f"{group.made.title}: L is {words.percent(group.curve.fit.stationary_accuracy.value)}, "
-        f"below every τ of the grid; there the printed rule can hardly stop a chain after its "
-        f"first rounds (docs/math.md)."
-        for group in groups
-        if group.curve is not None and group.curve.fit.stationary_accuracy.value < TAUS[0]
-    ]
+    return [*body, h("p", hint, cls="hint")] if hint else body
 
 
 def _p0(lines: Rows) -> list[Child]:
@@ -390,7 +354,7 @@ def _figures(group: Group) -> list[Child]:
     return body
 
 
-def _made(groups: Sequence[Group], adjusted: Adjusted, profile: str, paper: bool) -> list[Child]:
+def _made(groups: Sequence[Group], adjusted: Adjusted, paper: bool) -> list[Child]:
     rows = [
         (
             group.made.title,
@@ -410,9 +374,7 @@ def _made(groups: Sequence[Group], adjusted: Adjusted, profile: str, paper: bool
         table(header, rows, caption="Pools, and what the strategies believed"),
         facts(
             [
-                ("profile", f"{profile}: baselines as "
-                 + ("the paper's tables need them" if profile == "paper"
-                    else "their authors' code does them")),
+                ("baselines", "as the paper's tables need them; opponents as their authors' code"),
                 ("grids", "τ from 0.80 to 0.99, γ of 1, 4, 7, 10 and 20, where not said otherwise "
                  "γ = 10; σ = 0"),
                 ("tests", f"{len(adjusted):,}: McNemar's exact test of accuracy, the t-test where "

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.science import ScienceConfig
+from pipeline.config.strategies import strategy_of
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
 from pipeline.replay.chain_arrays import (
-    RIGHT,
-    WRONG,
     ChainArrays,
     chain_arrays,
 )
@@ -33,9 +32,6 @@ from pipeline.replay.judging import (
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, TEST
-from pipeline.statistics.calibration import fit_isotonic
-from pipeline.strategies import STRATEGIES
-from pipeline.strategies.samples import Profile
 
 BUDGETS = (8, 16, 32, 64)
 """N of the paper's tables."""
@@ -52,7 +48,6 @@ class Maker:
     """Makes strategies with the prompts and the decoding of a pool."""
 
     science: ScienceConfig
-    profile: Profile = "paper"
     p0_source: str = "auto"
     """``first_score`` where nothing predicts p0."""
 
@@ -63,19 +58,10 @@ class Maker:
 
     def __call__(self, kind: str, **values: Any) -> Strategy:
         """One setting of a strategy; the rest of its fields at their defaults."""
-        names = {field.name for field in fields(STRATEGIES[kind])}
-        shared: dict[str, Any] = {
-            "profile": self.profile,
-            "p0_source": self.p0_source,
-            "decoding": self.science.decoding,
-            "prompts": self.science.prompts,
-            "score": self.scored,
-        }
-        if kind == "best_of_n" and self.profile == "paper":
+        shared: dict[str, Any] = {"profile": "paper", "p0_source": self.p0_source}
+        if kind == "best_of_n":
             shared["aggregation"] = "mean"
-        chosen = {name: value for name, value in shared.items() if name in names} | values
-        made: Strategy = STRATEGIES[kind](**chosen)
-        return made
+        return strategy_of(kind, self.science, **shared | values)
 
 
 def budgets_of(rounds: int, samples: int) -> tuple[int, ...]:
@@ -119,8 +105,6 @@ class Replays:
     chains: ChainArrays
     cost: Cost = TOKENS
     """What ``tokens`` of every column are."""
-    calibrated: bool = False
-    """Whether scores went through a map fitted on the other half."""
     _fast: dict[str, list[FastReplay]] = field(default_factory=dict)
     """One a chain of the questions; settings are chosen on the first."""
     _judged: dict[tuple[str, int, Strategy], Judged] = field(default_factory=dict)
@@ -151,18 +135,6 @@ class Replays:
         }
         return replays
 
-    def with_calibrated_scores(self) -> Replays:
-        """The same with scores mapped to chances of being right (isotonic, by gold): decisions are
-        taken on mapped scores, answers are chosen by the raw ones, which rank alike."""
-        own = [self._map_scores(half) for half in range(HALVES)]
-        half_Q = self.believed.half_Q[:, None]
-        replays = Replays(self.believed, self.make, self.chains, self.cost, calibrated=True)
-        for world, maps in ((JUDGED, own[::-1]), (TUNED, own)):
-            chains = self._fast[world][0].chains
-            mapped = replace(chains, score_QT=np.where(half_Q == 0, maps[0], maps[1]))
-            replays._fast[world] = [FastReplay(mapped)]
-        return replays
-
     def with_p0(self, p0_Q: FloatArray) -> Replays:
         """The same with a p0 of every question in place of the first score."""
 
@@ -177,16 +149,6 @@ class Replays:
         believed = replace(of, judged=told(of.judged), tuned=told(of.tuned))
         make = replace(self.make, p0_source="auto")
         return Replays.of(believed, make, self.chains, self.cost)
-
-    def _map_scores(self, half: int) -> FloatArray:
-        """All scores under the map that the chains of one half give."""
-        score_QT, verdict_QT = self.chains.score_QT, self.chains.verdict_QT
-        of_half = (self.believed.half_Q == half)[:, None]
-        known = of_half & ~np.isnan(score_QT) & np.isin(verdict_QT, (RIGHT, WRONG))
-        if not known.any():
-            return score_QT
-        fit = fit_isotonic(score_QT[known], verdict_QT[known] == RIGHT)
-        return np.asarray(np.interp(score_QT, fit.scores, fit.probabilities))
 
     def judged(self, strategy: Strategy, world: str = JUDGED, chain: int = 0) -> Judged:
         """A setting on every question, with one chain of each."""

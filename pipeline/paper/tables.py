@@ -20,17 +20,13 @@ from pipeline.paper.evaluation import (
 from pipeline.paper.replays import GAMMA, GAMMAS, TAUS, Choice, fixed
 from pipeline.report.published import NOTHING, Numbers, Published
 from pipeline.report.tables import NOT_POSSIBLE, NOT_RUN, Entry, Table
-from pipeline.results.column import METHODS, Column, method_of
+from pipeline.results.column import METHODS, Column
 from pipeline.results.compare import Family
 from pipeline.strategies.markovscale import MarkovScaleStar
 
 MAIN = (
     "base", "mr_thinking", BEST_RULE, AT_BEST, "budget_forcing", "atom_of_thoughts", "best_of_n",
     "self_consistency", "esc", "asc", "dsc", "markovscale_t", "markovscale_star",
-    "markovscale_star" + TESTED, "markovscale_0", CALIBRATED, "markovscale_0" + TESTED,
-)  # fmt: skip
-VARIANTS = (
-    "mr_thinking", BEST_RULE, AT_BEST, "markovscale_t", "markovscale_star",
     "markovscale_star" + TESTED, "markovscale_0", CALIBRATED, "markovscale_0" + TESTED,
 )  # fmt: skip
 ABLATION = {
@@ -49,7 +45,6 @@ def _table(
     columns: Sequence[str],
     rows: Sequence[tuple[str, tuple[Entry, ...]]],
     *,
-    tokens: bool = True,
     shared: str = "",
 ) -> Table:
     return Table(
@@ -59,7 +54,7 @@ def _table(
         benchmark=made.benchmark,
         columns=tuple(columns),
         rows=tuple(rows),
-        tokens=tokens,
+        tokens=True,
         unit="tokens" if made.replays.cost.axis == "tokens" else made.replays.cost.unit,
         shared=shared,
     )
@@ -94,24 +89,17 @@ def _method_entry(
     return Entry(column=column, paper=paper, against=known_pairs)
 
 
-def method_tables(made: Evaluation, family: Family, published: Published) -> list[Table]:
-    """Main and variants."""
-
-    def rows(names: Sequence[str]) -> list[tuple[str, tuple[Entry, ...]]]:
-        return [
-            (
-                made.names.get(name, METHODS.get(name.removesuffix(TESTED), name)),
-                tuple(_method_entry(made, name, n, published, family) for n in made.budgets),
-            )
-            for name in names
-            if name in made.names or name in METHODS
-        ]
-
-    columns = _ns(made.budgets)
-    return [
-        _table("main", "Accuracy", made, columns, rows(MAIN), tokens=False),
-        _table("variants", "Variants", made, columns, rows(VARIANTS)),
+def main_table(made: Evaluation, family: Family, published: Published) -> Table:
+    """Every method at every budget."""
+    rows = [
+        (
+            made.names.get(name, METHODS.get(name.removesuffix(TESTED), name)),
+            tuple(_method_entry(made, name, n, published, family) for n in made.budgets),
+        )
+        for name in MAIN
+        if name in made.names or name in METHODS
     ]
+    return _table("main", "Accuracy and tokens", made, _ns(made.budgets), rows)
 
 
 def together(evaluations: Sequence[Evaluation], published: Published) -> list[Table]:
@@ -213,35 +201,6 @@ def _grid(
     return _table(name, title, made, list(columns), rows, shared=shared)
 
 
-def chosen_table(made: Evaluation, family: Family) -> Table:
-    """tau, and tau with gamma, chosen on the other half and on the very questions."""
-    rows: list[tuple[str, tuple[Entry, ...]]] = []
-    zero = method_of("markovscale_0", made.replays.make.profile)
-    for name, kind, tuned, grid in (
-        ("MarkovScale*, τ", "markovscale_star", ["tau"], made.stars),
-        ("MarkovScale*, τ and γ", "markovscale_star", ["tau", "gamma"],
-         made.gamma_grid),
-        (f"{zero}, τ", "markovscale_0", ["tau"], made.heuristics),
-    ):  # fmt: skip
-        for place in ("other half", "test"):
-            entries = []
-            for n in made.chain_budgets:
-                column = made.get(kind if place == "other half" else kind + TESTED, n)
-                if len(tuned) > 1 or column is None:
-                    choose = (
-                        made.replays.on_other_half
-                        if place == "other half"
-                        else made.replays.on_test
-                    )
-                    column = made.scored(f"{name} of the {place}", n, choose(grid(n)), kind, tuned)
-                rival = made.get(BEST_RULE, n)
-                entries.append(_against(family, column, "vs best MR", column, rival))
-            too_good = " (too good)" if place == "test" else ""
-            rows.append((f"{name} chosen on the {place}{too_good}", tuple(entries)))
-    title = "Where τ and γ were chosen"
-    return _table("chosen", title, made, _ns(made.chain_budgets), rows)
-
-
 def opponents_table(
     made: Evaluation, family: Family, star: Column, found: Sequence[Column]
 ) -> Table:
@@ -256,15 +215,6 @@ def opponents_table(
     return _table("opponents", title, made, ["cheapest"], rows)
 
 
-def policies_table(made: Evaluation, family: Family, tried: Sequence[Column]) -> Table:
-    """Settings as they come, each against the first."""
-    rows = []
-    for column in tried:
-        entry = _against(family, column, f"vs {tried[0].method}", column, tried[0])
-        rows.append((column.method, (entry,)))
-    return _table("policies", "With nothing tuned", made, ["as it comes"], rows)
-
-
 def controls_table(made: Evaluation, family: Family) -> Table:
     """Controls, each beside what it is a control of."""
     by_row: dict[str, list[Entry]] = {}
@@ -273,24 +223,17 @@ def controls_table(made: Evaluation, family: Family) -> Table:
             second: Column | None = None) -> None:  # fmt: skip
         by_row.setdefault(column.method, []).append(_against(family, column, label, first, second))
 
-    calibrated = made.replays.with_calibrated_scores() if made.replays.make.scored else None
     for n in made.chain_budgets:
         star = made.get("markovscale_star", n)
         for column in controls.rule_controls(made, n):
             argmax = column.rule == AnswerRule.PRM_ARGMAX
             put(column, "MarkovScale* less this", star if argmax else None, column)
-        if calibrated is not None:
+        if made.replays.make.scored:
             for kind in controls.OURS:
                 dealt = controls.random_stopping(made, kind, n)
                 put(dealt, "the rule less this", made.get(kind, n), dealt)
             for column in controls.gate_controls(made, n):
                 put(column, "less the first score's", column, made.get("markovscale_t", n))
-            last = AnswerRule.LAST
-            for column in controls.variants_again(made, n, "last answer", rule=last):
-                put(column, "less its own rule", column, made.get(column.kind, n))
-            mapped = "calibrated scores"
-            for column in controls.variants_again(made, n, mapped, replays=calibrated):
-                put(column, "less raw scores", column, made.get(column.kind, n))
         put(controls.oracle(made, n))
         if n in made.sample_budgets:
             put(controls.pass_at(made, n))

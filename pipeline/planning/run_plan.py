@@ -36,8 +36,6 @@ class Load(NamedTuple):
     """Completion tokens of all of them."""
     chain_tokens: float
     """Completion tokens of one chain with its whole budget, made one after the other."""
-    scored: float
-    """Of `completions`, where there is a verifier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,8 @@ def plan_of(config: RunConfig) -> RunPlan:
     if science.verifier is not None:
         verifier = verifier_plan(science.verifier, runtime.verifier, plan)
         pools.append(verifier)
-        verify_h = sum(load.scored for load in loads) / (verifier.replicas * verifier.per_s) / 3600
+        scored = sum(load.completions for load in loads)
+        verify_h = scored / (verifier.replicas * verifier.per_s) / 3600
     return RunPlan(
         pools=tuple(pools),
         nodes=tuple(place(pools, plan)),
@@ -165,7 +164,6 @@ def loads_of(config: RunConfig, plan: PlanConfig) -> list[Load]:
                     completions=completions,
                     tokens=completions * each,
                     chain_tokens=in_a_row * each,
-                    scored=completions * _scored_share(strategy),
                 )
             )
     return loads
@@ -202,12 +200,6 @@ def held_by(controllers: ControllerConfig, pool: PoolConfig, planned: PoolPlan, 
             f"once, got actors x calls_per_actor x rows_per_block of {held:,}"
         )
     return held
-
-
-def _scored_share(strategy: Strategy) -> float:
-    """Of the completions of a whole budget, those that are scored."""
-    budget, every = strategy.n, strategy.score_every
-    return (len(range(0, budget, every)) + bool((budget - 1) % every)) / budget
 
 
 def _places(pool: PoolConfig, planned: PoolPlan) -> int:

@@ -29,8 +29,6 @@ SCHEMA = pa.schema(
     ]
 )
 
-POOLINGS = ("last", "mean")
-
 
 def messages_of(prompts: Prompts, text: str) -> str:
     """The messages that a question is first asked with, as JSON."""

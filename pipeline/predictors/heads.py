@@ -1,4 +1,4 @@
-"""Predictors M_0, M_a, M_b and expected tokens: MLP heads on features of the frozen backbone.
+"""Predictors M_0, M_a and M_b: MLP heads on features of the frozen backbone.
 
 A predictor is a folder: ``heads.safetensors`` with the weights of every setting that was fitted,
 ``predictor.json`` with what they were fitted on, for which backbone, and how good they are. Heads
@@ -37,20 +37,14 @@ class HeadReport:
     """Held-out questions that say something on the head."""
     n_trials: int
     loss: float
-    """Negative log likelihood a trial, such as a transition; for tokens the mean over questions of
-    the squared error of their logarithm."""
+    """Negative log likelihood a trial, such as a transition."""
     loss_constant: float
-    """That of the constant of least training loss: the share of all trials (of tokens the
-    geometric mean of the questions' means), for every question."""
+    """That of the constant of least training loss: the share of all trials, for every question."""
     gain_low: float
     """95 % interval of `loss_constant` - `loss`, clustered by question."""
     gain_high: float
-    brier: float | None
-    """Mean squared distance of prediction and outcome, over a question's trials and then over
-    questions; None for tokens."""
-    brier_constant: float | None
     ece: float | None
-    """Expected calibration error over ten bins, over trials; None for tokens."""
+    """Expected calibration error over ten bins, over trials."""
     rank_correlation: float | None
     """Spearman's, of prediction and observed share over questions; None where all predictions or
     all shares are equal."""
@@ -85,6 +79,8 @@ def report_head(
     Returns:
         None where fewer than two of the questions say anything on the head.
     """
+    from pipeline.statistics.calibration import reliability  # here, since it imports scipy
+
     counts = [target.counts[head] for target in targets]
     told = np.array([count.trials > 0 for count in counts])
     if told.sum() < 2:
@@ -93,40 +89,25 @@ def report_head(
     trials = np.array([count.trials for count in counts])[told]
     guess = np.asarray(predicted, dtype=np.float64)[told]
     same = np.full_like(guess, fallback)
-    losses = _losses(head, successes, trials, guess)
-    losses_constant = _losses(head, successes, trials, same)
-    weights = np.ones(len(trials)) if head is Head.TOKENS else trials.astype(np.float64)
-    gain_low, gain_high = _ratio_ends(losses_constant - losses, weights)
-    brier = brier_constant = ece = None
-    if head is not Head.TOKENS:
-        from pipeline.statistics.calibration import reliability  # it imports scipy
-
-        outcomes = np.concatenate(
-            [np.arange(n) < k for k, n in zip(successes, trials, strict=True)]
-        )
-        ece = reliability(np.repeat(guess, trials), outcomes).ece
-        brier, brier_constant = (_brier(successes / trials, p) for p in (guess, same))
+    losses = _losses(successes, trials, guess)
+    losses_constant = _losses(successes, trials, same)
+    gain_low, gain_high = _ratio_ends(losses_constant - losses, trials.astype(np.float64))
+    outcomes = np.concatenate([np.arange(n) < k for k, n in zip(successes, trials, strict=True)])
     return HeadReport(
         head=head,
         n_questions=int(told.sum()),
         n_trials=int(trials.sum()),
-        loss=float(losses.sum() / weights.sum()),
-        loss_constant=float(losses_constant.sum() / weights.sum()),
+        loss=float(losses.sum() / trials.sum()),
+        loss_constant=float(losses_constant.sum() / trials.sum()),
         gain_low=gain_low,
         gain_high=gain_high,
-        brier=brier,
-        brier_constant=brier_constant,
-        ece=ece,
+        ece=reliability(np.repeat(guess, trials), outcomes).ece,
         rank_correlation=_rank_correlation(guess, successes / trials),
     )
 
 
-def _losses(
-    head: Head, successes: FloatArray, trials: NDArray[np.int64], guess: FloatArray
-) -> FloatArray:
+def _losses(successes: FloatArray, trials: NDArray[np.int64], guess: FloatArray) -> FloatArray:
     """(Q,): loss of each question, summed over its trials."""
-    if head is Head.TOKENS:
-        return np.asarray((np.log(np.maximum(successes / trials, 1.0)) - np.log(guess)) ** 2)
     p = np.clip(guess, _FLOOR, 1 - _FLOOR)
     return np.asarray(-(successes * np.log(p) + (trials - successes) * np.log1p(-p)))
 
@@ -139,10 +120,6 @@ def _ratio_ends(difference_Q: FloatArray, weight_Q: FloatArray) -> tuple[float, 
     apart_Q = (difference_Q - value * weight_Q) / weight_Q.mean()
     half = float(stats.t.ppf(0.975, n - 1)) * float(np.std(apart_Q, ddof=1)) / math.sqrt(n)
     return value - half, value + half
-
-
-def _brier(share: FloatArray, guess: FloatArray) -> float:
-    return float(np.mean(share * (1 - guess) ** 2 + (1 - share) * guess**2))
 
 
 def _rank_correlation(guess: FloatArray, seen: FloatArray) -> float | None:
@@ -188,7 +165,7 @@ class Mlp:
     """(weight (out, in), bias (out,)) of each."""
 
     def __call__(self, features_QF: NDArray[Any]) -> FloatArray:
-        """The output of each question, (Q,): a logit, or the logarithm of tokens."""
+        """The output of each question, (Q,): a logit."""
         x = (np.asarray(features_QF, dtype=np.float64) - self.mean) / self.scale
         for depth, (weight, bias) in enumerate(self.layers):
             x = x @ weight.T + bias
@@ -197,12 +174,9 @@ class Mlp:
         return np.asarray(x[:, 0])
 
 
-def predict(head: Head, mlp: Mlp, features_QF: NDArray[Any]) -> FloatArray:
-    """What a head predicts: probabilities in (0, 1), or tokens > 0; (Q,)."""
-    output = mlp(features_QF)
-    if head is Head.TOKENS:
-        return np.exp(output)
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(output, -60.0, 60.0))))
+def predict(mlp: Mlp, features_QF: NDArray[Any]) -> FloatArray:
+    """What a head predicts: probabilities in (0, 1), (Q,)."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(mlp(features_QF), -60.0, 60.0))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +226,6 @@ class PredictorCard:
     answers: int
     """Samples a question behind p0."""
     averages: Averages
-    tokens_per_round: float
-    """Mean over the training questions' rounds."""
     fitted: dict[str, FittedSetting]
     use: str
     """Which of `fitted` predicts."""
@@ -276,9 +248,7 @@ class Predictor:
 
     def predict(self, features_QF: NDArray[Any]) -> dict[Head, FloatArray]:
         """All heads on features of questions."""
-        return {
-            head: predict(head, mlp, features_QF) for head, mlp in self.heads[self.card.use].items()
-        }
+        return {head: predict(mlp, features_QF) for head, mlp in self.heads[self.card.use].items()}
 
     def warnings(self) -> list[str]:
         """One sentence for each head in use that does not beat a constant, or was not judged."""
@@ -349,6 +319,8 @@ def load_predictor(address: str) -> Predictor:
         raise DataError(
             f"predictor version must be {PREDICTOR_VERSION}, got {version!r} in {where}"
         )
+    for fitted in values.get("fitted", {}).values():  # earlier versions predicted tokens too
+        fitted.get("reports", {}).pop("tokens", None)
     try:
         card = TypeAdapter(PredictorCard).validate_python(values)
     except ValidationError as error:

@@ -30,10 +30,9 @@ def with_predictions(
 ) -> list[Row]:
     """Questions with what is predicted of them.
 
-    p0 is the predictor's; tokens_per_round where nothing else gave them; a and b where neither the
-    configuration nor a priors file gave them: the average over the training questions, with
-    ``transitions: pooled`` that over their transitions, or with ``question`` what the heads say of
-    each question.
+    p0 is the predictor's; a and b where neither the configuration nor a priors file gave them: the
+    average over the training questions, with ``transitions: pooled`` that over their transitions,
+    or with ``question`` what the heads say of each question.
 
     Args:
         rows: of questions.parquet.
@@ -50,8 +49,6 @@ def with_predictions(
         own = dict(row)
         if Head.P0 in predicted:
             own.update(p0=float(predicted[Head.P0][i]), p0_source=PREDICTOR)
-        if own["tokens_per_round"] is None and Head.TOKENS in predicted:
-            own["tokens_per_round"] = float(predicted[Head.TOKENS][i])
         if own["a"] is None:
             own["a"], own["b"], _ = predictor.card.averages.chosen(priors.transitions)
             if priors.transitions == "question":

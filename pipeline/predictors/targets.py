@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion
 from pipeline.replay.pools import CompletionPool, PoolQuestion
 from pipeline.theory.transitions import count, labels_of_verdicts
 
@@ -26,13 +24,11 @@ class Head(StrEnum):
     """P(right -> wrong): transitions that leave a right answer."""
     B = "b"
     """P(wrong -> right): transitions that leave a wrong answer."""
-    TOKENS = "tokens"
-    """Completion tokens of a round; fitted to the logarithm of their mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Successes among trials; for `Head.TOKENS` tokens among completions."""
+    """Successes among trials."""
 
     successes: int
     trials: int
@@ -113,32 +109,17 @@ def in_part(targets: Sequence[Target], part: Part, *, seed: int = 0) -> list[Tar
 
 
 def constant(targets: Sequence[Target], head: Head) -> float | None:
-    """The prediction, the same for every question, of least loss: the share of all trials, or the
-    geometric mean of the questions' mean tokens.
-
-    None where no question says anything on the head.
-    """
+    """The prediction, the same for every question, of least loss: the share of all trials; None
+    where no question says anything on the head."""
     counts = [target.counts[head] for target in targets if target.counts[head].trials]
     if not counts:
         return None
-    if head is Head.TOKENS:
-        logs = [math.log(max(count.successes / count.trials, 1.0)) for count in counts]
-        return math.exp(math.fsum(logs) / len(logs))
     return sum(c.successes for c in counts) / sum(c.trials for c in counts)
-
-
-def mean_tokens(targets: Sequence[Target]) -> float:
-    """Completion tokens a round over all rounds of the questions; 0 where there are none."""
-    counts = [target.counts[Head.TOKENS] for target in targets]
-    trials = sum(count.trials for count in counts)
-    return sum(count.successes for count in counts) / trials if trials else 0.0
 
 
 def _target(question: PoolQuestion, answers: int) -> Target:
     verdicts = [v for v in question.sample_verdicts[:answers] if v in ("right", "wrong")]
     chain = count(labels_of_verdicts(question.round_verdicts))
-    rounds = [e.observation for e in question.rounds]
-    tokens = [o.completion_tokens for o in rounds if isinstance(o, Completion)]
     asked = question.question
     return Target(
         benchmark=asked.benchmark,
@@ -148,6 +129,5 @@ def _target(question: PoolQuestion, answers: int) -> Target:
             Head.P0: Counts(successes=verdicts.count("right"), trials=len(verdicts)),
             Head.A: Counts(successes=chain.right_wrong, trials=chain.from_right),
             Head.B: Counts(successes=chain.wrong_right, trials=chain.from_wrong),
-            Head.TOKENS: Counts(successes=sum(tokens), trials=len(tokens)),
         },
     )

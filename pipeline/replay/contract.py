@@ -1,7 +1,7 @@
-"""What every strategy must hold to, as checks that raise `ContractError`.
+"""*Contract*: checks what every strategy must hold to; a violation raises `ContractError`.
 
-The tests run them over every registered strategy with engines that Hypothesis makes up,
-``jobs.check_strategy`` over a user's own with the engines of `engine`. None of them needs a model.
+`check` runs all of them over a strategy of a user's own with the engines of `engine`, the tests
+over every registered one with engines that Hypothesis generates. None of them needs a model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipeline.core.protocol import (
     Strategy,
 )
 from pipeline.core.seeds import question_seed
-from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay_phases
+from pipeline.replay.exact import Recorded, Recording, drive, replay_phases
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking
 
@@ -39,8 +39,31 @@ Answerer = Callable[[Question, Request], Observation]
 """An engine: it answers the same request of a question alike, whenever it is asked."""
 
 
+_ENGINES = 9
+_BUDGETS = (1, 2, 3, 5, 8)
+_BAD_SCORES = (None, -0.1, 1.5, float("nan"))
+
+
 class ContractError(MarkovScaleError, AssertionError):
     """A strategy does what no strategy may."""
+
+
+def check(strategy: Strategy) -> None:
+    """Check that a strategy of a user's own keeps the contract, with every engine and budget.
+
+    Raises:
+        ContractError, ProtocolError: naming what must hold and what came.
+    """
+    is_a_value(strategy)
+    asked = questions()
+    for number in range(_ENGINES):
+        for one in (strategy, *(with_budget(strategy, n) for n in _BUDGETS)):
+            stops_within_its_budget(one, asked, engine(number))
+            decides_alike(one, asked, engine(number))
+            replays_from_a_pool(one, asked, engine(number))
+    for score in _BAD_SCORES:
+        check_scores_required(strategy, asked[:1], score)
+    seeds_by_address(strategy, asked[:2], engine(1), _BUDGETS)
 
 
 def questions(number: int = 5) -> list[Question]:
@@ -158,9 +181,9 @@ def check_scores_required(
         _must(not named, f"it says that it needs no score, it refuses {score}: {named}")
 
 
-def decides_alike(strategy: Strategy, asked: Sequence[Question], answer: Answerer) -> str:
+def decides_alike(strategy: Strategy, asked: Sequence[Question], answer: Answerer) -> None:
     """The same observations lead to the same requests and stops, whenever and in whatever order
-    questions are served. Returns a digest of them, which is the same in every process."""
+    questions are served."""
     once = replay_phases(strategy, asked, answer)
     again = replay_phases(strategy, asked, answer)
     _must(once == again, "it must decide alike when asked again, it did not (random numbers?)")
@@ -169,7 +192,6 @@ def decides_alike(strategy: Strategy, asked: Sequence[Question], answer: Answere
         alone[one.question_id] = drive(stage, one, partial(answer, one), known).stop
     stops = {key: outcome.stop for key, outcome in once.items()}
     _must(alone == stops, "the order of questions must not matter, it does")
-    return hashlib.sha256(repr(sorted(once.items())).encode()).hexdigest()
 
 
 def seeds_by_address(
@@ -205,7 +227,7 @@ def replays_from_a_pool(strategy: Strategy, asked: Sequence[Question], answer: A
                 Recorded(address=request.address, digest=request.digest(), observation=seen)
                 for request, seen in zip(done.requests, done.completions, strict=True)
             ]
-        recordings[one.question_id] = Recording.of(RecordingKind.POOL, one, drawn)
+        recordings[one.question_id] = Recording.of(one, drawn)
     try:
         replay_phases(strategy, asked, lambda one, asks: recordings[one.question_id].find(asks))
     except ReplayMissError as error:

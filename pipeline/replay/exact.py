@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -34,15 +33,6 @@ from pipeline.records.trajectory import address_of, observation_of
 
 Address = tuple[str, int, int, int]
 """(pool, chain, round, sample), see `Request.address`."""
-
-
-class RecordingKind(StrEnum):
-    """What a recording may be replayed by."""
-
-    JOURNAL = "journal"
-    """By the strategy that wrote it."""
-    POOL = "pool"
-    """By every strategy that says `pool_replayable`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,29 +67,18 @@ class Recorded:
 class Recording:
     """What was recorded for one question, found by address and checked by digest."""
 
-    kind: RecordingKind
     benchmark: str
     question_id: str
     entries: Mapping[Address, Sequence[Recorded]] = field(repr=False)
     """Several where work was redone."""
 
     @classmethod
-    def of(
-        cls,
-        kind: RecordingKind,
-        question: Question,
-        recorded: Iterable[Recorded],
-    ) -> Recording:
+    def of(cls, question: Question, recorded: Iterable[Recorded]) -> Recording:
         """Index what was recorded for `question`, in the order of writing."""
         entries: dict[Address, list[Recorded]] = {}
         for record in recorded:
             entries.setdefault(record.address, []).append(record)
-        return cls(
-            kind=kind,
-            benchmark=question.benchmark,
-            question_id=question.question_id,
-            entries=entries,
-        )
+        return cls(benchmark=question.benchmark, question_id=question.question_id, entries=entries)
 
     def find(self, request: Request, digest: str | None = None) -> Observation:
         """What was recorded for a request (`pipeline.records.journal`), without a verifier score
@@ -132,8 +111,8 @@ class Recording:
         pool, chain, round, sample = request.address
         return ReplayMissError(
             f"benchmark {self.benchmark!r}, question {self.question_id!r}, pool {pool}, chain "
-            f"{chain}, round {round}, sample {sample} of a {self.kind.value} of "
-            f"{len(self.entries)} addresses: {what}"
+            f"{chain}, round {round}, sample {sample} of {len(self.entries)} recorded addresses: "
+            f"{what}"
         )
 
 
@@ -191,36 +170,29 @@ def drive(
     return Replayed(stop=stop, requests=tuple(asked), completions=tuple(told))
 
 
-def replay(
-    strategy: Strategy,
-    question: Question,
-    recording: Recording,
-    statistics: PhaseStats | None = None,
-) -> Replayed:
+def replay(strategy: Strategy, question: Question, recording: Recording) -> Replayed:
     """Run a strategy on one question over what was recorded for it.
 
     Raises:
-        ConfigError: if a pool is to be replayed by a strategy that it cannot serve.
         ReplayMissError: if a request was not recorded.
         ValueError: if the recording is of another question.
     """
-    check_replayable(strategy, recording.kind)
     recorded, wanted = (
         (recording.benchmark, recording.question_id),
         (question.benchmark, question.question_id),
     )
     if recorded != wanted:
         raise ValueError(f"recording must be of question {wanted!r}, got one of {recorded!r}")
-    return drive(strategy, question, recording.find, statistics)
+    return drive(strategy, question, recording.find)
 
 
-def check_replayable(strategy: Strategy, kind: RecordingKind) -> None:
+def check_replayable(strategy: Strategy) -> None:
     """Refuse a pool to strategies whose prompts depend on more than earlier completions of it.
 
     Raises:
         ConfigError: naming the strategy.
     """
-    if kind is RecordingKind.POOL and not strategy.pool_replayable:
+    if not strategy.pool_replayable:
         raise ConfigError(
             f"a pool can be replayed by strategies that only ask for completions of that pool, "
             f"got {strategy.kind}: replay the journal of its own run"

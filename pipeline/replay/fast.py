@@ -40,7 +40,7 @@ from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThink
 from pipeline.theory.expected_agreement import first_stop
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.settling import Settling
-from pipeline.theory.stopping import STOP_RULES, StopRule
+from pipeline.theory.stopping import eq12_holds_QN, left_of_eq12
 
 VOTERS = (ChainASC, Agree, Settled, ChainExpectedAgreement)
 """Other chains that are replayed as arrays; a derived class may decide otherwise."""
@@ -56,7 +56,7 @@ REASONS = (
 
 _NEVER = np.iinfo(np.int64).max
 _SHARED = attrgetter(
-    *("n", "gate", "stop_rule", "min_rounds", "tau", "sigma", "gamma", "kept", "price"),
+    *("n", "gate", "stopping", "min_rounds", "tau", "sigma", "gamma", "kept", "price"),
     *("value_of_right_usd", "usd_per_million"),
 )
 _KEPT = 64  # intermediate arrays held at once, of Q x T numbers each
@@ -115,11 +115,11 @@ class _Beliefs:
 
 
 def replays_as_arrays(strategy: Strategy) -> bool:
-    """Whether `FastReplay` can replay a strategy: chains that score every round and whose decisions
-    all follow from their settings, after a warm-up at most."""
+    """Whether `FastReplay` can replay a strategy: chains whose decisions all follow from their
+    settings, after a warm-up at most."""
     if type(strategy) in VOTERS:
         return True
-    if not isinstance(strategy, ChainStrategy) or strategy.score_every != 1:
+    if not isinstance(strategy, ChainStrategy):
         return False
     if isinstance(strategy, MRThinking) and strategy.chain:
         return False  # the arrays hold the first chain of each question
@@ -149,8 +149,8 @@ class FastReplay:
         """
         if not replays_as_arrays(strategy):
             raise ConfigError(
-                f"only chains that score every round are replayed as arrays, got {strategy.kind} "
-                f"with score_every {strategy.score_every}: use pipeline.replay.exact"
+                f"only chains that decide by their settings are replayed as arrays, got "
+                f"{strategy.kind}: use pipeline.replay.exact"
             )
         if strategy.n > self.chains.n_rounds:
             raise ConfigError(
@@ -198,9 +198,9 @@ class FastReplay:
     def _chained(self, settings: ChainSettings, beliefs: _Beliefs) -> Decisions:
         """How every question stops under the settings of one."""
         gated = confident = np.full_like(self.chains.length_Q, _NEVER)
-        if settings.stop_rule is not None:
+        if settings.stopping:
             self._check_scores(settings.n, np.ones_like(beliefs.first_score_Q))
-            hits_QN = self._confident(settings, settings.stop_rule, beliefs)
+            hits_QN = self._confident(settings, beliefs)
             if settings.value_of_right_usd is not None:
                 hits_QN = hits_QN | self._not_worth(settings, beliefs)
             hits_QN[:, : settings.min_rounds - 1] = False
@@ -356,7 +356,7 @@ class FastReplay:
             )
         return np.asarray(~(limit_Q + settings.sigma - p0_Q > _TOLERANCE))  # nan, no L, is gated
 
-    def _confident(self, settings: ChainSettings, rule: StopRule, beliefs: _Beliefs) -> BoolArray:
+    def _confident(self, settings: ChainSettings, beliefs: _Beliefs) -> BoolArray:
         """(Q, N): whether the stopping rule holds after each round."""
         made_Q = np.isnan(beliefs.alpha_Q)
         known_Q = ~made_Q | beliefs.first_score_Q | ~np.isnan(beliefs.p0_Q)
@@ -365,13 +365,9 @@ class FastReplay:
         map_QT = self._modes(beliefs, settings.gamma)
         if settings.kept is not None:
             return self._settling_hits(settings, beliefs, map_QT[:, : settings.n])
-        asked = STOP_RULES[rule]
-        prepared = self._keep(
-            (rule, key, settings.n),
-            lambda: asked.prepared(map_QT, beliefs.a_Q, beliefs.b_Q, settings.n),
-        )
-        map_QN = map_QT[:, : settings.n]
-        return asked.holds_QN(prepared, map_QN, beliefs.a_Q, beliefs.b_Q, settings)
+        a_Q, b_Q, n = beliefs.a_Q, beliefs.b_Q, settings.n
+        left_QN = self._keep(("left", key, n), lambda: left_of_eq12(map_QT, a_Q, b_Q, n))
+        return eq12_holds_QN(left_QN, map_QT[:, :n], a_Q, b_Q, settings.tau)
 
     def _settling_hits(
         self, settings: ChainSettings, beliefs: _Beliefs, map_QN: FloatArray

@@ -16,14 +16,14 @@ always there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import AnswerRule, Rule, rule_named
-from pipeline.config.science import ScienceConfig
+from pipeline.config.strategies import strategy_of
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.replay.judging import Setting
@@ -41,7 +41,6 @@ from pipeline.statistics.fronts import (
     mean_over,
 )
 from pipeline.statistics.intervals import Interval
-from pipeline.strategies import STRATEGIES
 
 SCHEMA = pa.schema(
     [
@@ -245,22 +244,26 @@ def budgets(depth: int) -> list[int]:
 def control_settings(pool: CompletionPool) -> list[tuple[str, Strategy]]:
     """Base and the grids of the controls, as far as the pool can replay them: MarkovScale^* needs
     scores, a and b; a pool of samples has the vote over them, of a fixed number and by ASC."""
-    made: list[tuple[str, Strategy]] = [("base", _make("base", pool.science))]
+    science = pool.science
+    made: list[tuple[str, Strategy]] = [("base", strategy_of("base", science))]
+
+    def add(kind: str, **values: Any) -> None:
+        made.append((kind, strategy_of(kind, science, **values)))
+
     if pool.rounds < 2:
         for n in budgets(pool.samples) if pool.samples > 1 else ():
-            made.append(("self_consistency", _make("self_consistency", pool.science, n=n)))
+            add("self_consistency", n=n)
             for threshold in THRESHOLDS:
-                made.append(("asc", _make("asc", pool.science, n=n, threshold=threshold)))
+                add("asc", n=n, threshold=threshold)
         return made if len(made) > 1 else []
     for n in budgets(pool.rounds):
-        made.append(("mr_thinking", _make("mr_thinking", pool.science, n=n)))
+        add("mr_thinking", n=n)
         for threshold in THRESHOLDS:
-            made.append(("chain_asc", _make("chain_asc", pool.science, n=n, threshold=threshold)))
+            add("chain_asc", n=n, threshold=threshold)
         if _believes(pool):
             for tau in TAUS:
                 for gamma in GAMMAS:
-                    star = _make("markovscale_star", pool.science, n=n, tau=tau, gamma=gamma)
-                    made.append(("markovscale_star", star))
+                    add("markovscale_star", n=n, tau=tau, gamma=gamma)
     return made
 
 
@@ -269,19 +272,6 @@ def _believes(pool: CompletionPool) -> bool:
     known = all(prior.a is not None and prior.b is not None for prior in priors)
     first_scores = {prior.p0 is None for prior in priors}
     return pool.science.verifier is not None and known and len(first_scores) == 1
-
-
-def _make(kind: str, science: ScienceConfig, **values: Any) -> Strategy:
-    names = {field.name for field in fields(STRATEGIES[kind])}
-    shared: dict[str, Any] = {
-        "decoding": science.decoding,
-        "prompts": science.prompts,
-        "score": science.verifier is not None,
-    }
-    made: Strategy = STRATEGIES[kind](
-        **{name: value for name, value in shared.items() if name in names}, **values
-    )
-    return made
 
 
 def sweep_fronts(result: SweepResult) -> list[Row]:

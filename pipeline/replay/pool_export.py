@@ -149,17 +149,8 @@ Tables are made of `answer`, `verdict` (right, wrong, ungraded), `score`, `step_
 |---|---|---|
 {benchmarks}
 
-## How it was collected
-
-```
-python -m jobs.collect --config FILE --name NAME --rounds {rounds} --samples {samples}
-python -m jobs.collect --export runs/NAME FOLDER{flags}
-```
-
-FILE names generator `{backbone}`, verifier `{verifier}`, temperature {temperature}, top_p {top_p},
-at most {max_tokens:,} tokens, seed {seed}; `science` in `pool.json` is all of it. Collected with
-{versions}.
-A second collection draws other completions: vLLM does not promise the same ones.
+Generator `{backbone}`, verifier `{verifier}`, temperature {temperature}, top_p {top_p}, at most
+{max_tokens:,} tokens, seed {seed}, {versions}; `science` in `pool.json` is all of it.
 
 ## Digests (SHA-256)
 
@@ -170,16 +161,6 @@ A second collection draws other completions: vLLM does not promise the same ones
 ## Licence
 
 {licence}
-
-## Loading
-
-```python
-import pandas, polars, datasets
-
-pandas.read_parquet("{table}")
-polars.read_parquet("{table}")
-datasets.load_dataset("parquet", data_files="{table}", split="train")
-```
 
 Strategies are replayed over it by `python -m jobs.paper --pool FOLDER --out DIR` and
 `python -m jobs.sweep --pool FOLDER --config FILE`, without any engine.
@@ -223,7 +204,6 @@ def card_of(
         benchmarks="\n".join(
             f"| {name} | {count:,} | up to {count * each:,} |" for name, count in counts.items()
         ),
-        flags="" if texts else " --no-texts",
         verifier=science.verifier.model if science.verifier else "none",
         temperature=science.decoding.temperature,
         top_p=science.decoding.top_p,

@@ -35,7 +35,7 @@ from pipeline.core.protocol import (
 from pipeline.records.questions import QUESTIONS_FILE, question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
-from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, drive
+from pipeline.replay.exact import Address, Recorded, Recording, drive
 from pipeline.replay.pool_rows import (
     POOL_TABLE,
     Digests,
@@ -164,7 +164,7 @@ class PoolQuestion:
 
     def recording(self) -> Recording:
         """What `pipeline.replay.exact` reads."""
-        return Recording.of(RecordingKind.POOL, self.question, (*self.rounds, *self.samples))
+        return Recording.of(self.question, (*self.rounds, *self.samples))
 
     def answers(self, digests: Digests) -> Callable[[Request], Observation]:
         """`Recording.find` of this question, with digests that are shared between settings."""
@@ -328,47 +328,31 @@ def read_with_places(
     return _assembled(folder, science, synthetic, journal_rows(run.journal, text=keep), run)
 
 
-def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy]]:
-    """The deepest strategy of a run that draws each pool, with its label.
-
-    Raises:
-        ConfigError: where the run has none.
-    """
-    found: dict[Pool, tuple[str, Any]] = {}
-    for label, strategy in strategies_of(science).items():
-        kind = POOL_OF.get(strategy.kind)
-        if (
-            kind is not None
-            and getattr(strategy, "chain", 0) == 0
-            and (kind not in found or _n(strategy) > _n(found[kind][1]))
-        ):
-            found[kind] = (label, strategy)
-    if not found:
-        raise ConfigError(f"a pool must be drawn by at least one of {', '.join(POOL_OF)}")
-    return found
-
-
 def pool_sources(science: ScienceConfig) -> list[Source]:
     """What draws each part of a pool: the chains in the order of their numbers, then the samples.
+    Of several strategies that draw one part the deepest does.
 
     Raises:
         ConfigError: where the run has none, or its chains differ in length.
     """
-    first = pool_strategies(science)
-    found = [Source(pool=p, chain=0, label=s[0], strategy=s[1]) for p, s in first.items()]
-    if Pool.SEQUENTIAL in first:
-        deepest = _n(first[Pool.SEQUENTIAL][1])
-        for label, strategy in strategies_of(science).items():
-            chain = getattr(strategy, "chain", 0)
-            if chain and strategy.kind == "mr_thinking":
-                if _n(strategy) != deepest:
-                    raise ConfigError(
-                        f"chains of one pool must be of one length, got {deepest} and "
-                        f"{_n(strategy)} ({label})"
-                    )
-                source = Source(pool=Pool.SEQUENTIAL, chain=chain, label=label, strategy=strategy)
-                found.append(source)
-    return sorted(found, key=lambda source: (source.pool is Pool.PARALLEL, source.chain))
+    found: dict[tuple[Pool, int], Source] = {}
+    for label, strategy in strategies_of(science).items():
+        kind, chain = POOL_OF.get(strategy.kind), getattr(strategy, "chain", 0)
+        if kind is not None:
+            known = found.get((kind, chain))
+            if known is None or strategy.n > known.strategy.n:
+                source = Source(pool=kind, chain=chain, label=label, strategy=strategy)
+                found[kind, chain] = source
+    if not any(chain == 0 for _, chain in found):
+        raise ConfigError(f"a pool must be drawn by at least one of {', '.join(POOL_OF)}")
+    chains = [source for (kind, _), source in found.items() if kind is Pool.SEQUENTIAL]
+    for source in chains:
+        if source.strategy.n != chains[0].strategy.n:
+            raise ConfigError(
+                f"chains of one pool must be of one length, got {chains[0].strategy.n} and "
+                f"{source.strategy.n} ({source.label})"
+            )
+    return sorted(found.values(), key=lambda each: (each.pool is Pool.PARALLEL, each.chain))
 
 
 def is_export(address: str) -> bool:
@@ -459,7 +443,7 @@ def _vouched(
                     return None
             last = entries[-1].observation if entries else None
             ended = source.pool is Pool.SEQUENTIAL and isinstance(last, Failure)
-            if len(entries) != _n(source.strategy) and not ended:
+            if len(entries) != source.strategy.n and not ended:
                 return None
         checked.add(question.benchmark)
     return _pool_of(
@@ -560,11 +544,7 @@ def _pool_of(
 
 
 def _depth(sources: Sequence[Source], kind: Pool) -> int:
-    return max((_n(source.strategy) for source in sources if source.pool is kind), default=0)
-
-
-def _n(strategy: Any) -> int:
-    return int(strategy.n)
+    return max((source.strategy.n for source in sources if source.pool is kind), default=0)
 
 
 def _outcomes(run: RunDir, labels: set[str]) -> dict[tuple[str, str, str], Row]:

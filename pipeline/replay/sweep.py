@@ -6,8 +6,7 @@ are over questions.
 `sweep_table` has every setting, and apart from them the chosen ones. ``chosen_on`` separates what
 may not be mixed: null for a setting of the grid; ``held_out`` where the tuned fields were chosen on
 the other half of the questions (both halves are judged so, and added); ``test`` where they were
-chosen on the very questions that they are judged on, which is too good; or the name of another pool
-on which they were chosen.
+chosen on the very questions that they are judged on, which is too good.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -34,13 +32,11 @@ from pipeline.replay.chain_arrays import (
     UNGRADED,
     WRONG,
 )
-from pipeline.replay.exact import RecordingKind, check_replayable
-from pipeline.replay.judging import Judge, Setting, forms_by_chain, reads_chains
+from pipeline.replay.exact import check_replayable
+from pipeline.replay.judging import Judge, Setting, reads_chains
 from pipeline.replay.pools import CompletionPool, is_export
 from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.intervals import share_interval
-from pipeline.statistics.sampling import vote_of_all
-from pipeline.theory.stopping import STOP_RULES
 
 HALVES = 2
 
@@ -55,8 +51,6 @@ class SweepResult:
     settings: tuple[Setting, ...]
     rules: tuple[Rule, ...] = RULES
     """That every setting was read by: the shipped ones, then those of one's own."""
-    form_CQT: IntArray
-    """`forms_by_chain` of the pool."""
 
 
 def half_of(key: tuple[str, str], seed: int) -> int:
@@ -97,7 +91,7 @@ def sweep(
         ConfigError: where a setting needs what a pool cannot give, before anything is replayed.
     """
     for label, strategy in settings:
-        check_replayable(strategy, RecordingKind.POOL)
+        check_replayable(strategy)
         deepest = depth_of(pool, strategy)
         if strategy.n > deepest:
             raise ConfigError(
@@ -117,7 +111,6 @@ def sweep(
         group_Q=group_Q,
         settings=tuple(made),
         rules=tuple(rules),
-        form_CQT=forms_by_chain(pool),
     )
 
 
@@ -162,11 +155,7 @@ def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
 
 ALL, CROSS_FIT = "all", "cross_fit"
 
-_OF_RULES = tuple(dict.fromkeys(name for rule in STOP_RULES.values() for name in rule.settings))
-_TUNABLE = (*_OF_RULES, "sigma", "stop_rule", "gate", "stopping", "window", "p0_source")
-_OF_CHAINS = ("majority", "any_right")
-"""maj@k and pass@k of the answers of k chains; null where there is one."""
-_ENDS = ("", "_low", "_high")
+_TUNABLE = ("tau", "gamma", "sigma", "gate", "stopping", "window", "p0_source")
 _NOT_SETTINGS = ("decoding", "prompts", "score")
 
 SCHEMA = pa.schema(
@@ -174,9 +163,7 @@ SCHEMA = pa.schema(
         pa.field("strategy", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
         pa.field("n", pa.int32(), nullable=False),
-        *(pa.field(name, pa.float64()) for name in _OF_RULES),
-        pa.field("sigma", pa.float64()),
-        pa.field("stop_rule", pa.string()),
+        *(pa.field(name, pa.float64()) for name in ("tau", "gamma", "sigma")),
         pa.field("gate", pa.bool_()),
         pa.field("stopping", pa.bool_()),
         pa.field("window", pa.int32()),
@@ -197,12 +184,8 @@ SCHEMA = pa.schema(
         pa.field("tokens_per_question", pa.float64(), nullable=False),
         pa.field("completions_per_question", pa.float64(), nullable=False),
         pa.field("chains", pa.int32()),  # k, that values are means over
-        *(pa.field(f"{what}{end}", pa.float64()) for what in _OF_CHAINS for end in _ENDS),
     ]
 )
-
-LATER = ("chains", *(f"{what}{end}" for what in _OF_CHAINS for end in _ENDS))
-"""Columns that tables of earlier versions do not have."""
 
 Row = dict[str, Any]
 
@@ -218,67 +201,55 @@ def settings_of(strategy: Strategy) -> dict[str, Any]:
     return plain
 
 
-def sweep_table(
-    result: SweepResult, choose: Sequence[str], others: dict[str, SweepResult] | None = None
-) -> pa.Table:
+def sweep_table(result: SweepResult, choose: Sequence[str]) -> pa.Table:
     """Every setting on every benchmark under every rule, and the chosen ones.
 
     Args:
         result: over the pool.
         choose: fields that are tuned.
-        others: the same settings over other pools, by the name to put into ``chosen_on``.
     """
     rows: list[Row] = []
-    made = partial(_row, result.form_CQT)
     for b, benchmark in enumerate(result.benchmarks):
         halves = [result.group_Q == HALVES * b + half for half in range(HALVES)]
         everywhere = halves[0] | halves[1]
         for r, rule in enumerate(result.rules):
             for setting in result.settings:
                 if setting.applicable_R[r]:
-                    rows.append(made([(setting, everywhere)], rule, benchmark, ALL, None))
+                    rows.append(_row([(setting, everywhere)], rule, benchmark, ALL, None))
             for group in _alternatives(result.settings, choose, r):
-                rows += _chosen(made, group, rule, benchmark, halves)
-                for name, other in (others or {}).items():
-                    whole = np.ones(len(other.group_Q), np.bool_)
-                    place = best_of([other.settings[place] for place, _ in group], rule, whole)
-                    picked = group[place][1]
-                    rows.append(made([(picked, everywhere)], rule, benchmark, ALL, name))
+                rows += _chosen(group, rule, benchmark, halves)
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def _alternatives(
     settings: Sequence[Setting], choose: Sequence[str], r: int
-) -> Iterable[list[tuple[int, Setting]]]:
-    """Settings, with their places, that differ in tuned fields alone; at least two of them."""
-    groups: dict[str, list[tuple[int, Setting]]] = {}
-    for place, setting in enumerate(settings):
+) -> Iterable[list[Setting]]:
+    """Settings that differ in tuned fields alone; at least two of them."""
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
         if setting.applicable_R[r]:
             values = settings_of(setting.strategy).items()
             fixed = {name: value for name, value in values if name not in choose}
-            key = json.dumps([setting.label, fixed])
-            groups.setdefault(key, []).append((place, setting))
+            groups.setdefault(json.dumps([setting.label, fixed]), []).append(setting)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _chosen(
-    made: Callable[..., Row],
-    group: list[tuple[int, Setting]],
+    settings: list[Setting],
     rule: Rule,
     benchmark: str,
     halves: list[BoolArray],
 ) -> list[Row]:
-    settings = [setting for _, setting in group]
     rows = []
     if all(half_Q.any() for half_Q in halves):
         judged = [
             (settings[best_of(settings, rule, other)], mine)
             for mine, other in (halves, halves[::-1])
         ]
-        rows.append(made(judged, rule, benchmark, CROSS_FIT, HELD_OUT))
+        rows.append(_row(judged, rule, benchmark, CROSS_FIT, HELD_OUT))
     everywhere = halves[0] | halves[1]
     best = settings[best_of(settings, rule, everywhere)]
-    rows.append(made([(best, everywhere)], rule, benchmark, ALL, TEST))
+    rows.append(_row([(best, everywhere)], rule, benchmark, ALL, TEST))
     return rows
 
 
@@ -296,7 +267,6 @@ def best_of(settings: Sequence[Setting], rule: Rule, at_Q: BoolArray) -> int:
 
 
 def _row(
-    form_CQT: IntArray,
     judged: list[tuple[Setting, BoolArray]],
     rule: Rule,
     benchmark: str,
@@ -344,19 +314,7 @@ def _row(
             for what in ("tokens", "completions")
         },
         "chains": chains,
-        **(_of_all_chains(form_CQT, judged, rule) if chains > 1 else {}),
     }  # fmt: skip
-
-
-def _of_all_chains(
-    form_CQT: IntArray, judged: list[tuple[Setting, BoolArray]], rule: Rule
-) -> dict[str, float | None]:
-    parts = [vote_of_all(*one.answers_CQ(rule, form_CQT)) for one, _ in judged]
-    found: dict[str, float | None] = {}
-    for number, what in enumerate(_OF_CHAINS):
-        values = [part[number][at_Q] for part, (_, at_Q) in zip(parts, judged, strict=True)]
-        found |= zip((f"{what}{end}" for end in _ENDS), _interval(values), strict=True)
-    return found
 
 
 def _interval(values: Sequence[FloatArray]) -> tuple[float | None, ...]:

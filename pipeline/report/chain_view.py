@@ -27,7 +27,6 @@ from pipeline.theory.estimate import (
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import (
     Chain,
-    Labels,
     QuestionKey,
     count,
     count_by_question,
@@ -113,7 +112,7 @@ def curve_of(name: str, chains: Sequence[Chain], tokens_QR: FloatArray) -> Round
     observed = tuple(share_of(graded_in_round(chains, r)) for r in range(rounds))
     if observed[0] is None or not any(c.from_right + c.from_wrong for c in counts.values()):
         return None
-    fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
+    fit = estimate_clustered(counts, seed=SEED)
     prior = (0.0, 0.0, *(2 * (JEFFREYS.alpha, JEFFREYS.beta)))
     draws = weighed_draws(table_of(chains)) + prior_weights(prior, DRAWS, SEED)
     p0_D, a_D, b_D = (draws[:, at] / (draws[:, at] + draws[:, at + 1]) for at in (0, 2, 4))
@@ -161,7 +160,7 @@ def bounds_by_samples(
         seen.setdefault(key, []).extend(label for label in labels if label is not None)
     p0 = {key: sum(known) / len(known) for key, known in seen.items() if known}
     split = [chain for chain in chains if chain.key in p0]
-    return bounds(split, p0_parallel=p0, labels=Labels.GOLD, seed=SEED) if split else None
+    return bounds(split, p0_parallel=p0, seed=SEED) if split else None
 
 
 def graded_in_round(chains: Sequence[Chain], number: int) -> dict[QuestionKey, list[bool]]:

@@ -11,7 +11,7 @@ from pipeline.config.strategies import rule_of
 from pipeline.records.outcome import outcome_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import Replayed, replay
-from pipeline.replay.pools import CompletionPool, PoolQuestion, pool_strategies
+from pipeline.replay.pools import CompletionPool, PoolQuestion, pool_sources
 from pipeline.report.run_data import Cell
 
 
@@ -21,7 +21,8 @@ def pool_cells(pool: CompletionPool) -> list[Cell]:
     cells = []
     for benchmark in pool.benchmarks:
         asked = [q for q in pool.questions if q.question.benchmark == benchmark]
-        for label, strategy in pool_strategies(pool.science).values():
+        for source in (each for each in pool_sources(pool.science) if each.chain == 0):
+            label, strategy = source.label, source.strategy
             ends = [replay(strategy, q.question, q.recording()) for q in asked]
             rows = map(partial(pool_outcome, name, label), asked, ends)
             cells.append(

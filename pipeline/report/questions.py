@@ -22,7 +22,7 @@ from pipeline.records.trajectory import Row, Seen
 from pipeline.report import words
 from pipeline.report.run_data import Cell, RunData, right_of
 from pipeline.theory.markov import stationary_accuracy
-from pipeline.theory.stopping import STOP_RULES, why_stopped
+from pipeline.theory.stopping import why_stopped
 from pipeline.theory.transitions import QuestionKey
 
 MOST_QUESTIONS = 300
@@ -270,7 +270,7 @@ def why(cell: Cell, row: Seen) -> str:
                 f"expected to help (Theorem 1)."
             )
         case StopReason.CONFIDENT:
-            known = getattr(cell.strategy, "stop_rule", None) in STOP_RULES and path
+            known = cell.kind in ("markovscale_star", "markovscale_0") and path
             if not known or None in (row["a"], row["b"]):  # confident in a way of its own
                 return f"Confident after {after}."
             a, b = row["a"], row["b"]

@@ -13,23 +13,17 @@ from pipeline.statistics.calibration import reliability
 from pipeline.theory.suitability import Suitability, suitability
 from pipeline.theory.transitions import labels_of_verdicts
 
-_SAMPLERS = ("self_consistency", "best_of_n")
-"""Kinds that draw all their samples whatever comes."""
-
 
 def suitability_of(cells: Sequence[Cell]) -> Suitability | None:
-    """The diagnostics of one benchmark, from its longest MR-Thinking chains and its most samples;
-    None without chains."""
+    """The diagnostics of one benchmark, from its longest MR-Thinking chains; None without
+    chains."""
     whole = [cell for cell in cells if cell.kind == "mr_thinking" and cell.n > 1]
     if not whole:
         return None
     rows = max(whole, key=lambda cell: cell.n).rows
-    drawn = [cell for cell in cells if cell.kind in _SAMPLERS and cell.n > 1]
-    samples = max(drawn, key=lambda cell: cell.n).rows if drawn else ()
     return suitability(
         [labels_of_verdicts(row["round_verdicts"]) for row in rows],
         [row["round_scores"] for row in rows],
-        [labels_of_verdicts(row["round_verdicts"]) for row in samples],
     )
 
 
@@ -38,7 +32,6 @@ def suitability_of_pool(pool: CompletionPool) -> Suitability | None:
     return suitability(
         [labels_of_verdicts(question.round_verdicts) for question in pool.questions],
         [[_score(entry.observation) for entry in q.rounds] for q in pool.questions],
-        [labels_of_verdicts(q.sample_verdicts) for q in pool.questions] if pool.samples else (),
     )
 
 
@@ -48,14 +41,10 @@ def _score(observation: Observation) -> float | None:
 
 def numbers_of(found: Suitability) -> Html:
     """All diagnostics as a table, folded."""
-    rows: list[tuple[str, str, str]] = [
-        (f"verifier's AUC {where}", words.decimal_with(auc), words.NONE)
-        for where, auc in (
-            ("within a question", found.auc_within),
-            ("over all completions", found.auc_pooled),
-        )
-        if auc is not None
-    ]
+    rows: list[tuple[str, str, str]] = []
+    if found.auc_within is not None:
+        told = words.decimal_with(found.auc_within)
+        rows.append(("verifier's AUC within a question", told, words.NONE))
     rows += [
         (
             f"correlation of rightness, {words.plural(each.lag, 'round')} apart",
@@ -64,12 +53,6 @@ def numbers_of(found: Suitability) -> Html:
         )
         for each in found.lags
     ]
-    if found.samples is not None:
-        told = words.decimal_with(found.samples)
-        rows.append(("the same of two independent samples", told, words.NONE))
-    if found.curve_variance is not None:
-        told = words.decimal(found.curve_variance)
-        rows.append(("variance of the accuracy curve over the chain's", told, words.decimal(1.0)))
     rows += [
         (f"{name} the same in every round", words.p_value(p), words.NONE)
         for name, p in zip("ab", found.drift, strict=True)

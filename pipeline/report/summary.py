@@ -140,7 +140,7 @@ def chain_fits(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         first, last = accuracy_of(of_first), accuracy_of(of_last)
         if first["accuracy"] is None or not table_QC.any():
             continue
-        fit = estimate_table(table_QC, labels=Labels.GOLD)
+        fit = estimate_table(table_QC)
         estimates = {
             "a": fit.a,
             "b": fit.b,
@@ -151,7 +151,7 @@ def chain_fits(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             {
                 "benchmark": cell.benchmark,
                 "strategy": cell.label,
-                "labels": fit.labels.value,
+                "labels": Labels.GOLD.value,
                 "from_right": fit.counts.from_right,
                 "from_wrong": fit.counts.from_wrong,
                 "p0": first["accuracy"],

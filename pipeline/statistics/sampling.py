@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.core.arrays import FloatArray, IntArray
+from pipeline.core.arrays import FloatArray
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:
@@ -55,22 +55,6 @@ def maj_at_k(votes: Sequence[tuple[int, bool]], k: int, *, abstained: int = 0) -
             ways = _ways_below(others, abstained, top, k - top)
             favourable += math.comb(size, top) * float(ways @ (1 / np.arange(1, len(ways) + 1)))
     return min(1.0, favourable / math.comb(n, k))
-
-
-def vote_of_all(form_CQ: IntArray, right_CQ: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(Q,) maj@C and pass@C of C answers a question.
-
-    Args:
-        form_CQ: number of each answer among those of its question, -1 for none, which does not
-            vote; where nobody votes the result is wrong.
-        right_CQ: 1 right, 0 wrong, nan ungraded: a question with one of those is nan.
-
-    A tie of m answers counts 1/m for each, as in `maj_at_k`.
-    """
-    size_CQ = ((form_CQ[:, None] == form_CQ) & (form_CQ >= 0)).sum(axis=1)
-    leads_CQ = (size_CQ == size_CQ.max(axis=0)) & (form_CQ >= 0)
-    most_Q = (leads_CQ * right_CQ).sum(axis=0) / np.maximum(leads_CQ.sum(axis=0), 1)
-    return most_Q, right_CQ.max(axis=0)
 
 
 def _ways_below(sizes: Sequence[int], abstained: int, top: int, drawn: int) -> FloatArray:

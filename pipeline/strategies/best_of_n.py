@@ -42,9 +42,6 @@ class BestOfN(Strategy):
     n: int = 8
     """Samples a question, >= 1."""
     aggregation: Aggregation = "verifier"
-    truncated_last: bool = False
-    """Take a candidate cut by its length only where no other is left: verifiers score a tidy
-    beginning high."""
     profile: Profile = "upstream"
 
     def __post_init__(self) -> None:
@@ -61,21 +58,16 @@ class BestOfN(Strategy):
 
     @property
     def _is_prm_argmax(self) -> bool:
-        return (
-            self.aggregation == "verifier"
-            and self.profile == "upstream"
-            and not self.truncated_last
-        )
+        return self.aggregation == "verifier" and self.profile == "upstream"
 
-    def _key(self, completion: Completion, position: int) -> tuple[bool, bool, float]:
+    def _key(self, completion: Completion, position: int) -> tuple[bool, float]:
         """What candidates are compared by; `max` keeps the first of equals."""
         value = aggregate(completion, self.aggregation, position)
         if self.profile == "paper":
             eligible, value = True, value if completion.text else 0.0
         else:
             eligible = completion.answer is not None
-        whole = not (self.truncated_last and completion.is_cut)
-        return eligible, whole, value
+        return eligible, value
 
 
 def aggregate(completion: Completion, aggregation: Aggregation, position: int) -> float:

@@ -24,11 +24,9 @@ from pipeline.strategies.sequential import (
     ChainStrategy,
     MRThinking,
     check_budget,
-    check_score_every,
     check_unit,
 )
 from pipeline.theory.posterior import BetaPosterior
-from pipeline.theory.stopping import StopRule
 from pipeline.theory.transitions import Labels, count, labels_of_scores, total
 
 P0Source = Literal["auto", "predictor", "priors_file", "first_score"]
@@ -53,16 +51,12 @@ class MarkovScaleT(ChainStrategy):
     kept: float = 0.6
     """q of U, in (0, 1]: how much less likely a change is after each equal round."""
     p0_source: P0Source = "auto"
-    score_every: int = 1
-    """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
-    the budget always have one, and a stopping rule is tested where there is one."""
     calibration: CalibrationMap | None = None
     """Map of scores to chances of being right (``jobs.calibrate``), for beliefs alone: answers are
     chosen by the raw scores. In a configuration inline, or the file."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
-        check_score_every(self.score_every)
         check_unit("sigma", self.sigma, low=-1.0)
         if not 0 < self.kept <= 1:
             raise ValueError(f"kept must be in (0, 1], got {self.kept!r}")
@@ -84,7 +78,6 @@ class MarkovScaleT(ChainStrategy):
         return ChainSettings(
             n=self.n,
             score=self.score,
-            score_every=self.score_every,
             sigma=self.sigma,
             kept=self.kept if self.chain == "settling" else None,
             calibration=self.calibration,
@@ -107,8 +100,6 @@ class MarkovScaleStar(MarkovScaleT):
     """Confidence asked for, in [0, 1]."""
     gamma: float = 10.0
     """Strength of the prior, > 0, in observations (Eq. 16)."""
-    stop_rule: StopRule = StopRule.PRINTED
-    """Of the homogeneous chain."""
     price: float = 0.01
     """Of a round with ``chain: settling``, in [0, 1]: it stops where the belief reaches tau, or one
     more round is not expected to bring as much."""
@@ -146,7 +137,7 @@ class MarkovScaleStar(MarkovScaleT):
             question,
             statistics,
             gate=self.gate,
-            stop_rule=self.stop_rule if self.stopping else None,
+            stopping=self.stopping,
             tau=self.tau,
             gamma=self.gamma,
             price=self.price,
@@ -172,6 +163,7 @@ class MarkovScale0(ChainStrategy):
     belief_fields: ClassVar[tuple[str, ...]] = ("alpha0", "beta0")
     default_rule: ClassVar[str] = "prm_argmax"
     needs_score: ClassVar[bool] = True
+    stopping: ClassVar[bool] = True
 
     n: int = 8
     """Completions a question at most, >= 1."""
@@ -189,7 +181,6 @@ class MarkovScale0(ChainStrategy):
     """Whether a question stops after the warm-up where alpha0/(alpha0+beta0) >= L + sigma. Off: the
     prior is the same for every question, so this gate would decide for all of them at once."""
     sigma: float = 0.0
-    stop_rule: StopRule = StopRule.PRINTED
     calibration: CalibrationMap | None = None
     """Map of scores to chances of being right (``jobs.calibrate``), for beliefs alone: answers are
     chosen by the raw scores. In a configuration inline, or the file."""
@@ -229,7 +220,7 @@ class MarkovScale0(ChainStrategy):
             score=self.score,
             calibration=self.calibration,
             gate=self.gate,
-            stop_rule=self.stop_rule,
+            stopping=True,
             min_rounds=1 if self.profile == "paper" else min(self.warm_up, self.n),
             tau=self.tau,
             sigma=self.sigma,

@@ -33,10 +33,9 @@ from pipeline.core.protocol import (
 )
 from pipeline.statistics.agreement import runs
 from pipeline.statistics.calibration_maps import CalibrationMap
-from pipeline.theory.markov import Regime, regime
+from pipeline.theory.markov import Regime, eq12_holds, regime
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.settling import Settling
-from pipeline.theory.stopping import STOP_RULES, StopRule
 
 _TOLERANCE = 1e-12
 MOST = 32_767
@@ -51,10 +50,8 @@ class ChainSettings:
     """Completions at most."""
     score: bool = True
     """Whether completions are scored."""
-    score_every: int = 1
-    """Rounds from one score to the next; the first and the last of the budget always have one."""
     gate: bool = False
-    stop_rule: StopRule | None = None
+    stopping: bool = False
     min_rounds: int = 1
     """Completions before the gate and the stopping rule are first tested."""
     tau: float = 1.0
@@ -81,14 +78,6 @@ class ChainSettings:
     chain: int = 0
     """Which of several chains of the question this is; each has its own seeds."""
 
-    def scores(self, round: int) -> bool:
-        """Whether the completion of a round is scored."""
-        return self.score and (round % self.score_every == 0 or round == self.n - 1)
-
-    def tests(self, round: int) -> bool:
-        """Whether a round changes the belief and is tested."""
-        return self.scores(round) or not self.score
-
 
 class ChainBelief:
     """What a chain believes of its question, round by round (Eq. 16 to 18)."""
@@ -101,7 +90,7 @@ class ChainBelief:
         self._answers: list[str | None] = []
         self._spent = dict.fromkeys(("prompt", "cached", "completion", "verifier"), 0)
         self._posterior = settings.prior
-        if self._posterior is None and self.p0 is not None and settings.stop_rule is not None:
+        if self._posterior is None and self.p0 is not None and settings.stopping:
             self._posterior = BetaPosterior.prior(p0_hat=self.p0, gamma=settings.gamma)
 
     def update(self, round: int, completion: Completion) -> None:
@@ -113,16 +102,13 @@ class ChainBelief:
         spent["completion"] += completion.completion_tokens
         spent["verifier"] += completion.verifier_tokens
         self._answers.append(completion.answer)
-        if not settings.tests(round):
-            self.path = (*self.path, *self.path[-1:])
-            return
         if score is None:
             return
         if settings.calibration is not None:
             score = settings.calibration(score)
         if round == 0 and settings.p0_source == "first_score":
             self.p0 = score
-            if settings.stop_rule is not None and self._posterior is None:
+            if settings.stopping and self._posterior is None:
                 self._posterior = BetaPosterior.prior(p0_hat=score, gamma=settings.gamma)
         if self._posterior is not None:
             self._posterior = self._posterior.update(score)
@@ -142,7 +128,7 @@ class ChainBelief:
     def is_confident(self, drawn: int) -> bool:
         """Whether the stopping rule holds after so many completions."""
         settings = self.settings
-        if settings.stop_rule is None:
+        if not settings.stopping:
             return False
         if settings.a is None or settings.b is None or not self.path:
             raise ProtocolError("the stopping rule needs p0, a and b")
@@ -153,8 +139,7 @@ class ChainBelief:
         if settings.kept is not None:
             gain = self._gain(settings.a, settings.b)
             return self.path[-1] >= settings.tau or gain <= settings.price
-        rule = STOP_RULES[settings.stop_rule]
-        return rule.holds(self.path[-1], drawn, a=settings.a, b=settings.b, plan=settings)
+        return eq12_holds(drawn, p_map=self.path[-1], a=settings.a, b=settings.b, tau=settings.tau)
 
     def _gain(self, a: float, b: float) -> float:
         """What one more round is expected to add to the chance of a right answer."""
@@ -195,19 +180,17 @@ class ChainStrategy(Strategy):
         settings = self.settings(question, statistics)
         belief = ChainBelief(settings)
         reads_p0 = settings.gate and settings.p0_source == "first_score"
-        needs_scores = settings.stop_rule is not None or reads_p0
+        needs_scores = settings.stopping or reads_p0
         revisions = Revisions(question, self, settings.chain)
         for round in range(settings.n):
-            tested, drawn = settings.tests(round), round + 1
-            completion = yield from revisions.draw(
-                score=settings.scores(round), needs_scores=needs_scores and tested
-            )
+            drawn = round + 1
+            completion = yield from revisions.draw(score=settings.score, needs_scores=needs_scores)
             if completion is None:
                 return belief.stop(StopReason.FAILED, round)
             belief.update(round, completion)
             if settings.gate and drawn == settings.min_rounds and belief.is_gated():
                 return belief.stop(StopReason.GATED, drawn)
-            if tested and drawn >= settings.min_rounds and belief.is_confident(drawn):
+            if drawn >= settings.min_rounds and belief.is_confident(drawn):
                 return belief.stop(StopReason.CONFIDENT, drawn)
         return belief.stop(StopReason.BUDGET, settings.n)
 
@@ -298,23 +281,17 @@ class MRThinking(ChainStrategy):
 
     n: int = 8
     """Completions a question, >= 1."""
-    score_every: int = 1
-    """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
-    the budget always have one."""
     chain: int = 0
     """Which of several independent chains of a question this is, >= 0."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
-        check_score_every(self.score_every)
         if self.chain < 0:
             raise ValueError(f"chain must be >= 0, got {self.chain!r}")
 
     def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """All rounds, whatever is believed."""
-        return ChainSettings(
-            n=self.n, score=self.score, score_every=self.score_every, chain=self.chain
-        )
+        return ChainSettings(n=self.n, score=self.score, chain=self.chain)
 
 
 def check_budget(n: int) -> None:
@@ -323,12 +300,6 @@ def check_budget(n: int) -> None:
         raise ValueError(f"n must be >= 1, got {n!r}")
     if n > MOST:
         raise ValueError(f"n must be at most {MOST}, got {n!r}")
-
-
-def check_score_every(rounds: int) -> None:
-    """Refuse a distance between two scores of less than one round."""
-    if rounds < 1:
-        raise ValueError(f"score_every must be >= 1, got {rounds!r}")
 
 
 def check_unit(name: str, value: float, *, low: float = 0.0) -> None:

@@ -19,7 +19,6 @@ from pipeline.theory.markov import Regime, regime, stationary_accuracy
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.transitions import (
     Chain,
-    Labels,
     QuestionKey,
     Transitions,
     count_by_question,
@@ -37,8 +36,6 @@ class ChainEstimate:
     """What counts say about a chain. Values are posterior means, L that of mean b and mean a."""
 
     counts: Transitions
-    labels: Labels
-    """What "right" meant in the counts."""
     a: Interval
     b: Interval
     stationary_accuracy: Interval
@@ -48,7 +45,6 @@ class ChainEstimate:
 def estimate_clustered(
     counts: Mapping[QuestionKey, Transitions],
     *,
-    labels: Labels,
     draws: int = 4_000,
     seed: int = 0,
 ) -> ChainEstimate:
@@ -57,7 +53,6 @@ def estimate_clustered(
     Args:
         counts: transitions by question, as `count_by_question` gives them; all zero gives back the
             prior.
-        labels: what "right" meant in them; kept in the result.
         draws: of the bootstrap.
         seed: of the draws.
 
@@ -67,7 +62,7 @@ def estimate_clustered(
     """
     rows = [[getattr(c, name) for name in COUNTED] for c in counts.values()]
     table_QC = np.array(rows, dtype=np.int64).reshape(-1, len(COUNTED))
-    return estimate_table(table_QC, labels=labels, draws=draws, seed=seed)
+    return estimate_table(table_QC, draws=draws, seed=seed)
 
 
 COUNTED = ("right_wrong", "right_right", "wrong_right", "wrong_wrong")
@@ -77,7 +72,6 @@ COUNTED = ("right_wrong", "right_right", "wrong_right", "wrong_wrong")
 def estimate_table(
     table_QC: NDArray[np.integer[Any]],
     *,
-    labels: Labels,
     draws: int = 4_000,
     seed: int = 0,
 ) -> ChainEstimate:
@@ -102,7 +96,6 @@ def estimate_table(
     limits = stationary_accuracy(drawn_a, drawn_b)
     return ChainEstimate(
         counts=pooled,
-        labels=labels,
         a=draws_interval(mean_a, drawn_a),
         b=draws_interval(mean_b, drawn_b),
         stationary_accuracy=draws_interval(stationary_accuracy(mean_a, mean_b), limits),
@@ -138,7 +131,6 @@ def bounds(
     chains: Sequence[Chain],
     *,
     p0_parallel: Mapping[QuestionKey, float],
-    labels: Labels,
     sigma: float = 0.0,
     seed: int = 0,
 ) -> Bounds:
@@ -148,7 +140,6 @@ def bounds(
         chains: the sequential chains of one data set.
         p0_parallel: each question's accuracy over independent samples, in [0, 1]. Taking p0 from
             round 0 of the same chains would sort transitions by where they start.
-        labels: what "right" meant in the chains.
         sigma: margin of the gate.
         seed: of the draws.
 
@@ -158,7 +149,7 @@ def bounds(
         ValueError: naming a question that has chains and no p0.
     """
     counts = count_by_question(chains)
-    neutral = estimate_clustered(counts, labels=labels, seed=seed)
+    neutral = estimate_clustered(counts, seed=seed)
     sides: dict[Regime, dict[QuestionKey, Transitions]] = {side: {} for side in Regime}
     for key, counted in counts.items():
         if key not in p0_parallel:
@@ -170,7 +161,7 @@ def bounds(
         counted = total(sides[side].values())
         if counted.from_right + counted.from_wrong == 0:
             return None
-        return estimate_clustered(sides[side], labels=labels, seed=seed)
+        return estimate_clustered(sides[side], seed=seed)
 
     return Bounds(
         neutral=neutral,

@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pipeline.core.arrays import FloatArray
 
@@ -163,8 +163,11 @@ def eq12_holds(i: int, *, p_map: float, a: float, b: float, tau: float) -> bool:
     return bool((1.0 - total) ** power * (total * p - fix) >= total * threshold - fix)
 
 
-def rounds_to_reach(tau: float, *, p0: float, a: float, b: float, first: int = 1) -> int | None:
-    """The least r >= `first` with p_r >= tau - 1e-12 (Eq. 10); None where there is none.
+def rounds_to_reach(
+    tau: float, *, p0: float, a: float, b: float, first: int = 1, most: int = 10_000
+) -> int | None:
+    """The least r from `first` to `most` with p_r >= tau - 1e-12 (Eq. 10); None where there is
+    none.
 
     Costs r + 1 completions, since round 0 is one. The judge is the definition and not the paper's
     case list. tau within 1e-12 of L counts as L, which a chain with 0 < lambda < 1 that starts
@@ -176,60 +179,16 @@ def rounds_to_reach(tau: float, *, p0: float, a: float, b: float, first: int = 1
         a: P(right -> wrong), in [0, 1].
         b: P(wrong -> right), in [0, 1].
         first: the first round that may be returned, >= 0.
+        most: the last round that may be returned.
 
     Raises:
         ValueError: naming the argument that is out of range, nan or infinite.
     """
-    found = float(rounds_to_reach_array(tau, p0=p0, a=a, b=b, first=first))
-    return None if np.isinf(found) else int(found)
-
-
-def rounds_to_reach_array(
-    tau: ArrayLike, *, p0: ArrayLike, a: ArrayLike, b: ArrayLike, first: ArrayLike = 1
-) -> FloatArray:
-    """`rounds_to_reach` over broadcast arguments: float64, inf where there is no such round."""
-    tau, p, leave, fix, start = np.broadcast_arrays(
-        _finite("tau", tau),
-        _probability("p0", p0),
-        _probability("a", a),
-        _probability("b", b),
-        _round_count("first", first),
-    )
-
-    def reached(rounds: FloatArray) -> NDArray[np.bool_]:
-        return np.asarray(accuracy_after(rounds, p0=p, a=leave, b=fix) >= tau - _TOLERANCE)
-
-    # A chain that does not climb towards tau from below has its best round among the first two: it
-    # falls, stays, is at L from round 1 on (lambda = 0) or swings ever less around L (lambda < 0).
-    found = np.where(reached(start), start, np.where(reached(start + 1), start + 1, np.inf))
-    total = leave + fix
-    kept = 1.0 - total
-    limit = np.where(total > 0, fix / np.where(total > 0, total, 1.0), p)
-    climbs = (kept > _TOLERANCE) & (kept < 1) & (p < limit) & (p < tau - _TOLERANCE)
-    found = np.where(climbs, np.inf, found)
-    reaches = climbs & (tau < limit - _TOLERANCE)
-    crossing = _crossing(tau[reaches], p[reaches], leave[reaches], fix[reaches])
-    found[reaches] = np.maximum(start[reaches], crossing)
-    return np.where(tau > 1, np.inf, found)
-
-
-def _crossing(tau: FloatArray, p0: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
-    """The ceiling of Eq. 13 for p0 < tau < L and 0 < lambda < 1; all of shape (n,).
-
-    Where tau is close to L or lambda to 1 the logarithms lose digits, so they give a bracket and
-    p_r itself decides within it.
-    """
-    total = a + b
-    limit = b / total
-    decay: FloatArray = -np.log(1.0 - total)
-    estimate = np.ceil(np.log((limit - p0) / (limit - tau + _TOLERANCE)) / decay)
-    slack = 2.0 + np.ceil(1e-3 / decay)
-    low: FloatArray = np.maximum(estimate - slack, 0.0)
-    high: FloatArray = np.maximum(estimate, 0.0) + slack
-    for _ in range(64):  # halves at most 2^60 rounds, beyond what float64 tells apart
-        if np.all(high - low <= 1):
-            break
-        middle = np.floor((low + high) / 2)
-        reached = accuracy_after(middle, p0=p0, a=a, b=b) >= tau - _TOLERANCE
-        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-    return high
+    wanted, start = float(_finite("tau", tau)), int(_round_count("first", first))
+    rounds = np.arange(start, max(start, most) + 1)
+    reached = np.asarray(accuracy_after(rounds, p0=p0, a=a, b=b)) >= wanted - _TOLERANCE
+    kept, limit = second_eigenvalue(a, b), stationary_accuracy(a, b)
+    climbs = 0 < kept < 1 and p0 < wanted - _TOLERANCE  # towards L, from below
+    if wanted > 1 or not reached.any() or (climbs and wanted >= limit - _TOLERANCE):
+        return None
+    return int(rounds[reached.argmax()])

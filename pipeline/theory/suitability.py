@@ -6,7 +6,7 @@ of the chains H, S, U and RU (`pipeline.theory.settling`) predicts the later rou
 finding comes with one sentence on what it means for the choice of a strategy. In simulated worlds
 without a finding its sentence is printed in at most 5 % of cases (tests/test_suitability.py).
 
-Axes: Q questions, T rounds, S parallel samples.
+Axes: Q questions, T rounds.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from pipeline.core.arrays import FloatArray
 from pipeline.statistics.calibration import roc_auc
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.diagnostics import homogeneity_test
-from pipeline.theory.markov import accuracy_after
 from pipeline.theory.settling import (
     ChainComparison,
     SettlingFit,
@@ -37,7 +35,6 @@ LEAST_QUESTIONS = 20
 """Fewer questions, or questions with both right and wrong answers, tell nothing."""
 _DRAWS = 400
 _NULL_DRAWS = 1_000
-_LEAST_ROUNDS = 6
 _FEW_ROUNDS = 3
 """So few rounds say nothing of a strategy."""
 _APART, _BLIND, _STILL = 0.65, 0.6, 0.9
@@ -66,17 +63,10 @@ class Suitability:
 
     questions: int
     rounds: int
-    auc_pooled: Interval | None
-    """P(a right completion scores higher than a wrong one), over all completions."""
     auc_within: Interval | None
-    """The same between completions of one question, mean over the questions that have both."""
+    """P(a right completion scores higher than a wrong one of the same question), mean over the
+    questions that have both."""
     lags: tuple[LagCorrelation, ...]
-    samples: Interval | None
-    """Correlation of rightness between two independent samples of one question."""
-    curve_variance: float | None
-    """Variance of the accuracy curve around the fitted chain's, over what such a chain gives."""
-    curve_chance: float | None
-    """Chance that such a chain gives no more than that."""
     drift: tuple[float, float]
     """p-values of the tests that a, and that b, are the same in all rounds."""
     order: Interval | None
@@ -119,9 +109,8 @@ class Suitability:
     def sentences(self) -> tuple[str, ...]:
         """What each diagnostic means for the choice of a strategy."""
         said = [
-            _of_verifier(self.auc_within, self.auc_pooled, self.discriminates),
+            _of_verifier(self.auc_within, self.discriminates),
             *_of_chains(self),
-            _of_curve(self.curve_variance, self.curve_chance),
         ]
         if self.rounds > _FEW_ROUNDS:
             said.append(advice(self).sentence)
@@ -183,7 +172,7 @@ def advice(found: Suitability | None) -> Advice:
 
 def _verifier_help(found: Suitability) -> str:
     """In words, where the verifier is not known to tell the answers of one question apart."""
-    if found.auc_pooled is None:
+    if found.auc_within is None and found.score_split is None:
         return "there are no scores"
     if found.discriminates is False:
         return "the verifier is no help"
@@ -195,7 +184,6 @@ def _verifier_help(found: Suitability) -> str:
 def suitability(
     chains: Sequence[Sequence[bool | None]],
     scores: Sequence[Sequence[float | None]],
-    samples: Sequence[Sequence[bool | None]] = (),
     *,
     seed: int = 0,
 ) -> Suitability | None:
@@ -204,7 +192,6 @@ def suitability(
     Args:
         chains: whether each round is right, a sequence a question; None where it is not known.
         scores: verifier scores in [0, 1] at the same places; None where there is none.
-        samples: whether each parallel sample is right, a sequence a question.
         seed: of the bootstrap over questions.
 
     Returns:
@@ -222,22 +209,17 @@ def suitability(
     lags = [
         (lag, _correlation(_lagged(right_QT, lag), seed)) for lag in LAGS if lag < right_QT.shape[1]
     ]
-    variance, chance = _curve_variance(right_QT, a, b) or (None, None)
     drift = homogeneity_test(_by_round(right_QT), draws=_NULL_DRAWS, seed=seed)
     moves = bool(known.any())
     return Suitability(
         questions=len(kept),
         rounds=right_QT.shape[1],
-        auc_pooled=_clustered_auc(score_QT, right_QT),
         auc_within=_auc_within(score_QT, right_QT),
         lags=tuple(
             LagCorrelation(lag=lag, observed=found, chain=float((1 - a - b) ** lag))
             for lag, found in lags
             if found is not None
         ),
-        samples=_correlation(_paired_samples(label_matrix(samples)), seed) if samples else None,
-        curve_variance=variance,
-        curve_chance=chance,
         drift=(drift.a.p_value, drift.b.p_value),
         order=_order(right_QT),
         models=compare_chains(right_QT),
@@ -311,26 +293,6 @@ def _share(happened: NDArray[np.bool_]) -> float:
     return float(happened.mean()) if happened.size else 0.0
 
 
-def _clustered_auc(score_QT: FloatArray, right_QT: FloatArray) -> Interval | None:
-    """AUC over all completions; its variance takes a question's completions together
-    (Obuchowski 1997)."""
-    use = ~np.isnan(score_QT) & ~np.isnan(right_QT)
-    score, right = score_QT[use], right_QT[use] == 1
-    m, n = int(right.sum()), int((~right).sum())
-    if not m or not n:
-        return None
-    auc = roc_auc(score, right)
-    place = np.empty(len(score))  # share of the other kind that scores worse
-    place[right] = (scipy.stats.rankdata(score)[right] - scipy.stats.rankdata(score[right])) / n
-    place[~right] = (
-        1 - (scipy.stats.rankdata(score)[~right] - scipy.stats.rankdata(score[~right])) / m
-    )
-    influence = (place - auc) / np.where(right, m, n)
-    of_question = np.bincount(np.nonzero(use)[0], weights=influence, minlength=len(score_QT))
-    questions = int(use.any(axis=1).sum())
-    return _on_logit(auc, float(np.sqrt(np.sum(of_question**2))), questions)
-
-
 def _auc_within(score_QT: FloatArray, right_QT: FloatArray) -> Interval | None:
     aucs = []
     for score_T, right_T in zip(score_QT, right_QT, strict=True):
@@ -363,13 +325,6 @@ def _lagged(right_QT: FloatArray, lag: int) -> FloatArray:
     return np.column_stack([np.asarray(part, np.float64).sum(axis=1) for part in parts])
 
 
-def _paired_samples(right_QS: FloatArray) -> FloatArray:
-    """As `_lagged`, for all ordered pairs of two samples of a question."""
-    m, k = (~np.isnan(right_QS)).sum(axis=1), np.nansum(right_QS, axis=1)
-    one = k * (m - 1)
-    return np.column_stack([m * (m - 1), one, one, one, one, k * (k - 1)]).astype(np.float64)
-
-
 def _correlation(sums_QF: FloatArray, seed: int) -> Interval | None:
     """Pearson's correlation from sums of questions, questions resampled with replacement."""
     value = _pearson(sums_QF.sum(axis=0)[None])[0]
@@ -390,42 +345,10 @@ def _pearson(sums_DF: FloatArray) -> FloatArray:
         return np.asarray(np.where(scale > 0, covariance / scale, np.nan))
 
 
-def _curve_variance(right_QT: FloatArray, a: float, b: float) -> tuple[float, float] | None:
-    """How much the accuracy of rounds 1 to T - 1 varies around the chain's, over the expected, and
-    the chance of no more (Satterthwaite's chi-square).
-
-    Rounds r and s of a homogeneous chain at p have the covariance p (1 - p) lambda^|r - s| n_rs /
-    (n_r n_s), n being the questions graded in each and in both.
-    """
-    rounds = right_QT.shape[1] - 1
-    if rounds < _LEAST_ROUNDS or np.isnan(right_QT).all(axis=0).any():
-        return None
-    curve_T = np.nanmean(right_QT, axis=0)
-    expected_T = np.asarray(accuracy_after(np.arange(1, rounds + 1), p0=curve_T[0], a=a, b=b))
-    observed = float(np.var(curve_T[1:] - expected_T, ddof=1))
-    p = float(curve_T[1:].mean())
-    known_QT = (~np.isnan(right_QT[:, 1:])).astype(np.float64)
-    both_TT, graded_T = known_QT.T @ known_QT, known_QT.sum(axis=0)
-    r = np.arange(rounds)
-    covariance_TT = (1 - a - b) ** np.abs(r[:, None] - r) * both_TT / np.outer(graded_T, graded_T)
-    apart_TT = np.eye(rounds) - 1 / rounds
-    around_TT = apart_TT @ covariance_TT @ apart_TT
-    spread = float(np.trace(around_TT))
-    chain = p * (1 - p) * spread / (rounds - 1)
-    if chain <= 1e-12:
-        return None
-    freedom = spread**2 / float(np.sum(around_TT**2))
-    ratio = observed / chain
-    return ratio, float(scipy.stats.chi2.cdf(ratio * freedom, freedom))
-
-
-def _of_verifier(
-    within: Interval | None, pooled: Interval | None, discriminates: bool | None
-) -> str | None:
+def _of_verifier(within: Interval | None, discriminates: bool | None) -> str | None:
     if within is None:
         return None
-    beside = "" if pooled is None else f", over all completions {_two(pooled.value)}"
-    told = f"AUC within a question {_with_ends(within)}{beside}"
+    told = f"AUC within a question {_with_ends(within)}"
     if discriminates is False:
         return (
             f"This verifier does not tell the answers of one question apart ({told}): prefer vote "
@@ -476,7 +399,7 @@ def _of_chains(found: Suitability) -> list[str]:
         said.append(
             f"Questions differ: some stay easy or hard over their rounds (one random effect a "
             f"question predicts later rounds {over.value:+.0f} nats [{over.low:+.0f}, "
-            f"{over.high:+.0f}] better{_beside(found)}). One a and b say nothing of a single "
+            f"{over.high:+.0f}] better). One a and b say nothing of a single "
             f"question; stop on agreement (chain_expected_agreement, chain_asc)."
         )
     if not said and found.order is not None and not found.order.low <= 0 <= found.order.high:
@@ -495,7 +418,7 @@ def _of_no_finding(found: Suitability) -> list[str]:
     if last.observed.high > max(last.chain, 0.0) + _CLOSE:
         return [
             f"Too few questions to say whether rounds forget as the two-state chain says "
-            f"({_of_lag(last)}{_beside(found)}): draw more before you rely on its gate and "
+            f"({_of_lag(last)}): draw more before you rely on its gate and "
             f"stopping rule."
         ]
     if abs(first.chain) < _INDEPENDENT and first.observed.high < 2 * _INDEPENDENT:
@@ -505,7 +428,7 @@ def _of_no_finding(found: Suitability) -> list[str]:
             f"it tells answers apart."
         ]
     return [
-        f"Nothing tells these rounds from one two-state chain ({_of_lag(last)}{_beside(found)}): "
+        f"Nothing tells these rounds from one two-state chain ({_of_lag(last)}): "
         f"its gate and stopping rule can be used; L is the mean accuracy of the rounds."
     ]
 
@@ -514,25 +437,6 @@ def _of_lag(lag: LagCorrelation) -> str:
     return (
         f"rightness {lag.lag} round{'s' if lag.lag > 1 else ''} apart correlates "
         f"{_with_ends(lag.observed)}, the fitted chain says {_two(lag.chain)}"
-    )
-
-
-def _beside(found: Suitability) -> str:
-    samples = found.samples
-    return "" if samples is None else f"; independent samples correlate {_two(samples.value)}"
-
-
-def _of_curve(ratio: float | None, chance: float | None) -> str | None:
-    if ratio is None or chance is None:
-        return None
-    end = ""
-    if chance < _SURE:
-        end = ": questions differ, and late rounds are better forecast by the mean of earlier ones"
-    elif chance > 1 - _SURE / 2:
-        end = ": its level moves as no such chain's does, and a and b do not forecast it"
-    return (
-        f"Accuracy varies over rounds {ratio:.2f} times as much as the two-state chain expects"
-        f"{end}."
     )
 
 

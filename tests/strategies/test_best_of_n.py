@@ -64,8 +64,6 @@ BLANK = completion(None, 0.99, step_scores=(0.99,), text="")
         ({"aggregation": "last"}, [A, B, A], ((1,), 1)),
         ({"aggregation": "mean"}, [UNANSWERED, A, LOST], ((1,), 1)),
         ({"aggregation": "mean"}, [UNANSWERED, BLANK], ((1,), 1)),
-        ({"truncated_last": True}, [A, CUT], ((0,), 0)),
-        ({"truncated_last": True}, [CUT, LOST], ((0,), 0)),
         ({"profile": "paper"}, [A, UNANSWERED], ((1,), 1)),  # every candidate competes
         ({"profile": "paper"}, [A, BLANK], ((0,), 0)),  # an empty text is worth 0
         ({"profile": "paper", "aggregation": "mean"}, [B, A], ((0,), 0)),
