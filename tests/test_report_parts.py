@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -25,10 +26,12 @@ from pipeline.report.questions import (
     views_of,
 )
 from pipeline.report.run_data import Cell, RunData, read_run
+from pipeline.report.suitability_view import trust_table
 from pipeline.report.summary import summarise
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, verdict_of
 from pipeline.results.compare import Comparison, compare
+from pipeline.statistics.calibration import roc_auc
 from pipeline.statistics.intervals import Interval, mean_interval
 from pipeline.statistics.paired import mcnemar
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
@@ -255,6 +258,24 @@ def test_what_went_wrong_has_its_kind(run: RunData) -> None:
         ("no answer", "none in 1 completions"),
         None,
     ]
+
+
+def test_scores_are_held_against_the_answers_they_were_given_for(run: RunData) -> None:
+    """Of the longest chains that no score has stopped: every graded completion with its score; a
+    strategy that has no p0 and no belief has no row of its own."""
+    chain, base = cell(run, "mr_thinking"), cell(run, "base")
+    pairs = [
+        (score, verdict == "right")
+        for row in chain.rows
+        for score, verdict in zip(row["round_scores"], row["round_verdicts"], strict=True)
+        if score is not None and verdict in ("right", "wrong")
+    ]
+    found = str(trust_table([chain, base]))
+    cells = re.findall(r"<td>(.*?)</td>", found)
+
+    assert cells[:2] == [str(len(pairs)), f"{roc_auc(*zip(*pairs, strict=True)):.3f}"]
+    assert len(cells) == 4
+    assert trust_table([replace(base, rows=[])]) is None
 
 
 def test_a_question_is_shown_round_by_round(run: RunData) -> None:
