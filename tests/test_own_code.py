@@ -246,7 +246,7 @@ def test_a_loader_gives_rows_like_a_file(project):
     ):
         with pytest.raises((DataError, ConfigError), match=says):
             load(BenchmarkSource(name="mine", loader=f"early.rows:{name}"))
-    with pytest.raises(ValueError, match="one of path, data set and loader"):
+    with pytest.raises(ValueError, match="one of path, hf_dataset"):
         BenchmarkSource(name="mine", loader="a:b", path="c.csv")
 
 

@@ -121,10 +121,10 @@ class BenchmarkSource:
                 raise ValueError(f"{field} must be >= 1, got {value!r}")
         if self.seed is not None and self.seed < 0:
             raise ValueError(f"seed must be >= 0, got {self.seed!r}")
-        outside = [self.path, self.hf_dataset, self.hf_config, self.hf_split, self.revision]
-        outside.append(self.loader)
+        places = [n for n in ("path", "hf_dataset", "loader") if getattr(self, n) is not None]
+        parts = [n for n in ("hf_config", "hf_split", "revision") if getattr(self, n) is not None]
         if self.is_generated:
-            if any(value is not None for value in outside):
+            if parts:
                 raise ValueError(f"{self.name} is generated: it must have no part of a data set")
             return
         if self.size is not None or self.split is not None:
@@ -137,12 +137,12 @@ class BenchmarkSource:
                 f"seed must be of {' or '.join(GENERATED)} or of shuffled choices, "
                 f"got {self.name!r}"
             )
-        if self.path is not None and any(value is not None for value in outside[1:-1]):
-            raise ValueError("a benchmark must have a path or a data set, got both")
-        if self.loader is not None and any(value is not None for value in outside[:-1]):
-            raise ValueError("a benchmark must have one of path, data set and loader, got several")
-        nowhere = self.path is None and self.hf_dataset is None and self.loader is None
-        if nowhere and known_of(self.name) is None:
+        if len(places) > 1 or (parts and places not in ([], ["hf_dataset"])):
+            raise ValueError(
+                "a benchmark must have one of path, hf_dataset (with hf_config, hf_split and "
+                f"revision) and loader, got {', '.join(places + parts)}"
+            )
+        if not places and known_of(self.name) is None:
             raise ValueError(
                 f"a benchmark must be one of {', '.join([*known(), *GENERATED])} "
                 f"or have a path, hf_dataset or loader, got {self.name!r}{_near(self.name)}"
