@@ -1,4 +1,4 @@
-"""Answer rules: each chooses one of a strategy's completions as the answer.
+"""*Answer rules*: choose one of a strategy's completions as the answer.
 
 A strategy says on which completions its answer rests (`Stop.rounds`); a rule picks among them. The
 same completions can thus be read by every rule, and gains from selection stay apart from gains
@@ -51,7 +51,7 @@ class OwnRule:
     def __str__(self) -> str:
         return self.value
 
-    def told(self) -> str:
+    def source(self) -> str:
         """Where it comes from: ``early.rules:LateArgmax {"start": 2}``."""
         return self.kind if self.settings == "{}" else f"{self.kind} {self.settings}"
 
@@ -349,7 +349,7 @@ def _completion(place: int, known: int) -> Completion:
     """The completion of a place; `known` says of how many of two it has scores and the like."""
     answer = _ANSWERS[place % len(_ANSWERS)]
     score = place % 3 / 4 if place % 2 < known else None
-    told = place % 2 >= 2 - known
+    measured = place % 2 >= 2 - known
     return Completion(
         text="" if answer is None else f"So \\boxed{{{answer}}}",
         answer=answer,
@@ -357,9 +357,9 @@ def _completion(place: int, known: int) -> Completion:
         completion_tokens=37 * place % 101,
         step_scores=None if score is None else (0.5, score),
         score=score,
-        token_confidence=place * 5 % 7 if told else None,
-        least_token_confidence=place * 5 % 7 / 2 if told else None,
-        token_entropy=place * 3 % 4 / 2 if told else None,
+        token_confidence=place * 5 % 7 if measured else None,
+        least_token_confidence=place * 5 % 7 / 2 if measured else None,
+        token_entropy=place * 3 % 4 / 2 if measured else None,
     )
 
 

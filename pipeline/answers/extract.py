@@ -1,4 +1,4 @@
-"""Extracts the final answer of a reply: without its thinking, the last box, else weaker signs.
+"""*extract*: finds the final answer of a reply: the last box, else weaker signs.
 
 Order: text after the thinking (an open thinking block has no answer); cut where the model goes on
 to a question of its own; the last complete box (boxes joined in one sentence form a list); a box

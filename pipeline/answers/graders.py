@@ -1,4 +1,4 @@
-"""Graders by kind: each extracts the answer of a reply and decides whether it is right.
+"""*Graders*: extract the answer of a reply and decide whether it is right, one a kind.
 
 `GraderSettings` is what a benchmark's ``grader:`` says. Kinds that only read text are decided here
 (`GraderSettings.settled`); a program, a function and proofs are the business of

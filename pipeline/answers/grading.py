@@ -1,4 +1,4 @@
-"""Grades an answer: parses both sides, compares them, returns a verdict."""
+"""*grade*, *find*: parse a gold answer and a prediction, compare them and return a verdict."""
 
 from __future__ import annotations
 

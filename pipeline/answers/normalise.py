@@ -1,4 +1,4 @@
-"""Normalises the spelling of LaTeX and plain text before anything is parsed."""
+"""*clean*: normalises the spelling of LaTeX and plain text before parsing."""
 
 from __future__ import annotations
 

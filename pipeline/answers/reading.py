@@ -1,4 +1,4 @@
-"""Parses a normalised answer as a typed `Value`."""
+"""*read*: parses a normalised answer as a typed `Value`."""
 
 from __future__ import annotations
 

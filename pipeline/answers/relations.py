@@ -1,4 +1,4 @@
-"""Equations and inequalities in canonical form."""
+"""*Relations*: parses equations, inequalities and sets of reals in canonical form."""
 
 from __future__ import annotations
 

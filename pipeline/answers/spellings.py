@@ -1,4 +1,4 @@
-"""Parses answers by their spelling: numerals in a base, choices, labels, times, words."""
+"""*Spellings*: parses numerals in a base, choices, labels, dates, times and words."""
 
 from __future__ import annotations
 

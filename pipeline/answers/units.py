@@ -1,4 +1,4 @@
-"""Parses what follows or precedes a number: a unit, a percent sign, counted things."""
+"""*Units*: parses the unit, percent sign or counted things beside a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of a parsed answer, with one canonical text per value."""
+"""*Values*: the types of a parsed answer, with one canonical text per value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts of grading, and why an answer could not be parsed."""
+"""*Verdict*: the results of grading, and the errors of answers that cannot be parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes over answers: clusters of equal answers, and the leading one.
+"""*Voting*: groups equal answers into clusters and finds the leading one.
 
 Two answers are equal where their canonical forms are (`pipeline.answers.canonical`), an equivalence
 relation; pairwise graders are neither symmetric nor transitive and take no part in votes. Clusters

@@ -53,7 +53,7 @@ class Fields:
     a choice. Else ``choices`` or ``options``, where that holds several; may be absent."""
     answer_is: AnswerIs | None = None
     """How the answer names a choice: its letter, its index from 0, its number from 1, or its own
-    text; None tells by the row, and refuses what can be told in two ways."""
+    text; None decides by the row, and refuses what is ambiguous."""
     shuffle: bool = False
     """Whether choices are put into a random order that the benchmark's seed and the question's id
     decide: needed where the right one is always the first."""

@@ -1,4 +1,4 @@
-"""What a row means: question, gold answer and id, in every form in which benchmarks circulate."""
+"""*Item*: reads question, gold answer and id of a row, in every form that benchmarks have."""
 
 from __future__ import annotations
 

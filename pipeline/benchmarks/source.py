@@ -1,4 +1,4 @@
-"""*BenchmarkSource*, *known*: where a benchmark comes from, and the benchmarks known by name.
+"""*BenchmarkSource*, *known*: say where a benchmark comes from, and list those known by name.
 
 Five of the known ones are those of the paper, each at a pinned commit and with its number of rows
 checked. Of the others the columns are known as they are published, so that a downloaded file can be

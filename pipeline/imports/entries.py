@@ -1,4 +1,4 @@
-"""What a log says of one completion, in the same form for every format."""
+"""*Entry*, *Log*: hold what a log says of its completions, in one form for every format."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ class Log:
                 )
 
 
-def answer_of(told: tuple[str | None, str | None, bool]) -> str | None:
+def answer_of(recorded: tuple[str | None, str | None, bool]) -> str | None:
     """The answer of a completion: extracted from its text; the recorded one where there is no text,
     or labels are trusted.
 
     Args:
-        told: text, recorded answer, whether labels are trusted.
+        recorded: text, recorded answer, whether labels are trusted.
     """
-    text, given, trusted = told
+    text, given, trusted = recorded
     if text is not None and not trusted:
         given = extract(text)
     elif given is not None and ("\n" in given.strip() or len(given) > _LONG_ANSWER):

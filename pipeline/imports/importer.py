@@ -173,8 +173,8 @@ class _Import:
             entries = with_golds(entries, by_id, by_text)
         self._digests = Digests()
         said = [entry for entry in entries if entry.error is None]
-        told = [(entry.text, entry.answer, options.labels == "trust") for entry in said]
-        answers = list(each(answer_of, told))
+        recorded = [(entry.text, entry.answer, options.labels == "trust") for entry in said]
+        answers = list(each(answer_of, recorded))
         self._answers = {id(entry): answer for entry, answer in zip(said, answers, strict=True)}
         pairs = list(
             dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Inspect's logs: ``.eval`` archives, JSON logs, and the header and summaries that its viewer has.
+"""*read_inspect*: reads Inspect's ``.eval`` archives, JSON logs, and summaries with their header.
 
 An epoch is a sample. Fields are those of ``inspect_ai.log.EvalLog`` and ``EvalSample``; the
 package itself is not needed.

@@ -1,4 +1,4 @@
-"""Any other log, read by a YAML file that says which field holds what.
+"""*read_mapped*: reads any other log by a YAML file that says which field holds what.
 
 A row is a completion, or a question whose fields are lists with one value a completion. A name may
 be nested (``doc.problem``, ``messages.1.content``); ``turns[].text`` is the list of all ``text``

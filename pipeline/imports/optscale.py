@@ -1,4 +1,4 @@
-"""The completion pools of OptScale (arXiv 2506.22376), which are also behind the paper's 7B tables.
+"""*read_optscale*: reads OptScale's pools (arXiv 2506.22376), from which the paper's 7B tables are.
 
 Files are those of the repository's ``generation_and_scoring`` folder: ``run_para_inference.py`` and
 ``run_seq_inference.py`` write ``{problem, outputs[, pre_answers]}`` a question, ``prm_scoring.py``
@@ -38,7 +38,7 @@ _SAMPLES = re.compile(r"(?:^|[/_-])par(?:allel|a)?(?:[/_-]|$)", re.IGNORECASE)
 def read_optscale(files: Sequence[LogFile], *, pool: Pool | None = None) -> Log:
     """Read pools, scored or not, and the files of questions beside them.
 
-    Rounds are told from samples by ``pre_answers``, else by ``seq`` and ``par`` in the file's path.
+    ``pre_answers`` marks rounds; else ``seq`` and ``par`` in the path tell rounds from samples.
 
     Args:
         files: pools, and files with ``problem`` (or ``question``) and ``answer`` a row, which give

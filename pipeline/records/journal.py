@@ -1,4 +1,4 @@
-"""The journal: immutable segments of completions, and the recordings that are read from it.
+"""*Journal*: reads immutable segments of completions, and the recordings in them.
 
 A segment is a Parquet file named ``<epoch>-<sequence>-<checksum>.parquet``. The epoch is one life
 of one writer (`pipeline.records.segments`), which numbers its segments from 0, one after the other;

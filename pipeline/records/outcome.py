@@ -1,4 +1,4 @@
-"""Outcomes: one row a question and strategy with its stop, its cost and each rule's answer."""
+"""*Outcomes*: write and read one row a question and strategy: its stop, cost and answers."""
 
 from __future__ import annotations
 

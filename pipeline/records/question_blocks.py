@@ -1,4 +1,4 @@
-"""*Blocks*: recorded rows by question, of which few are in memory at a time.
+"""*Blocks*: stores recorded rows by question and reads few of them at a time.
 
 In a journal the rows of a question lie in many segments, among those of thousands of others. Here
 the rows of questions that follow each other in the work list are written together, as a block. A
@@ -41,7 +41,7 @@ from pipeline.records.trajectory import SCHEMA, Row
 from pipeline.store.storage import Folder, checksum
 from pipeline.store.streams import scratch
 
-_QUESTIONS = 16  # of a block, as many as controllers are handed at once
+_QUESTIONS = 16  # of a block, as many as a controller gets at once
 _PART_BYTES = 2**26  # of rows that the writer holds
 _HELD_BYTES = 2**26  # of blocks that a reader holds
 
@@ -58,7 +58,7 @@ _INDEX = pa.schema(
 
 
 def write_blocks(folder: Folder, tables: Iterable[pa.Table], wanted: Sequence[QuestionKey]) -> None:
-    """Lay rows out.
+    """Write rows as blocks.
 
     Args:
         folder: of the blocks.
@@ -206,7 +206,7 @@ def work_folder(run: RunDir, attempt: int, phase: int) -> Folder:
 def write_recorded(
     run: RunDir, attempt: int, phase: int, names: Sequence[str], wanted: Sequence[QuestionKey]
 ) -> None:
-    """Lay out recorded rows for the questions of a phase, and note which segments they are from.
+    """Write recorded rows of a phase's questions as blocks, and note which segments they are from.
 
     Args:
         run: the run directory.
@@ -221,7 +221,7 @@ def write_recorded(
 def drawn_blocks(
     run: RunDir, attempt: int, phase: int, label: str, wanted: Sequence[QuestionKey]
 ) -> Blocks:
-    """What counts of the questions of a finished phase, laid out by `attempt`, in their order."""
+    """What counts of the questions of a finished phase, written by `attempt`, in their order."""
     folder = work_folder(run, attempt, phase).child(f"drawn-{label}")
     _write_blocks_of(run.journal, folder, counting(run.journal), wanted)
     return Blocks(folder)

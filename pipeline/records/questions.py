@@ -1,4 +1,4 @@
-"""The table of a run's questions with their priors: writes and reads it."""
+"""*Questions*: writes and reads the table of a run's questions with their priors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run directory: configuration, attempts, questions, journal, outcomes, statistics.
+"""*RunDir*: creates, opens and resumes the directory of a run.
 
 =====================  ==============================================================
 ``config.json``        the resolved configuration of the first attempt
@@ -237,7 +237,7 @@ class RunDir:
             if not run.folder.has("config.json"):
                 if run.folder.has("pool.json"):
                     raise ConfigError(
-                        f"a run directory is asked for, {address} is an exported pool: "
+                        f"a run directory is needed, {address} is an exported pool: "
                         "jobs.paper, jobs.sweep, jobs.forecast and jobs.train read those"
                     )
                 raise ConfigError(_no_run(run.folder, address))

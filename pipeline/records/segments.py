@@ -1,4 +1,4 @@
-"""Segments of a journal: how one is named, written and read, and which of them count.
+"""*Segments*: names, writes and reads the files of a journal, and decides which of them count.
 
 A segment is a Parquet file named ``<epoch>-<sequence>-<checksum>.parquet``
 (`pipeline.records.journal`).

@@ -1,4 +1,4 @@
-"""Files of a run beside journal and outcomes: versions, summary, notes and metrics.
+"""*Side files*: reads the versions, summary, notes and metrics of a run.
 
 One that is torn or changed counts as missing.
 """

@@ -1,4 +1,4 @@
-"""The schema of recorded completions, shared by journals, pools and exports.
+"""*Trajectory*: the schema of recorded completions, shared by journals, pools and exports.
 
 One row is one completion (or one failed request). Its key is (strategy, benchmark, question_id,
 pool, chain, round, sample, attempt); `strategy` is the label of the strategy in its run, or the

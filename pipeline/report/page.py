@@ -220,7 +220,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
         )
     n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
     told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
-    own = [f"{rule} is {rule.told()}" for rule in known if isinstance(rule, OwnRule)]
+    own = [f"{rule} is {rule.source()}" for rule in known if isinstance(rule, OwnRule)]
     unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
     return h(
         "div",

@@ -46,7 +46,7 @@ def warnings_of(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tup
         *_over_budget(budget, over, chains),
         *filter(None, (_gate(*key, rows) for key, rows in gates.items())),
         *(
-            f"answer rule {rule} ({rule.told()}) could not be applied to {count:,} of {chains:,} "
+            f"answer rule {rule} ({rule.source()}) could not be applied to {count:,} of {chains:,} "
             "chains (it raised, or had nothing to read), which are left out under it"
             for rule, count in unread.items()
             if count

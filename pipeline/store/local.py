@@ -1,4 +1,4 @@
-"""Local files that a user names: reads text, YAML fields, CSV rows and package data."""
+"""*Local files*: reads text, YAML fields, CSV rows and package data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log files that a user names: found by path, folder or pattern, read as rows, JSON or archives.
+"""*Log files*: finds logs by path, folder or pattern and reads them as rows, JSON or archives.
 
 Files that end in ``.gz`` or ``.zst`` are unpacked first.
 """

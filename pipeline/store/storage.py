@@ -1,4 +1,4 @@
-"""Files of a run through pyarrow.fs: local folders, s3:// and gs:// alike.
+"""*Folder*: reads and writes files through pyarrow.fs: local folders, s3:// and gs:// alike.
 
 Objects are written once and never appended to. On a local disk an object appears under its name by
 a rename, on an object store by the store's own atomic put, so a reader sees it whole or not at all.

@@ -1,4 +1,4 @@
-"""Exact expressions: quotients of polynomials in one normal form, and their arithmetic.
+"""*Expression*: quotients of polynomials in one normal form, and their exact arithmetic.
 
 Square roots and i are moved out of the denominator, which is primitive with integer coefficients
 and a positive first one; common monomials are cancelled, other common factors are not. Two

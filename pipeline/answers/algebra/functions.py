@@ -1,4 +1,4 @@
-"""Functions of expressions by name: exact where a school table has the value, else an atom.
+"""*call*: evaluates functions of expressions: exact where a school table has the value.
 
 What relates atoms to each other (sines to cosines, sums of logarithms to logarithms of products) is
 left to a computer algebra system in a process that can be killed.

@@ -1,4 +1,4 @@
-"""Tokens of one expression to an exact `Expression`, by recursive descent.
+"""*Parser*: parses tokens as one exact `Expression`, by recursive descent.
 
     sum      = [sign] term {sign term}
     term     = factor {[* or /] factor}

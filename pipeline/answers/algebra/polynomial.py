@@ -1,4 +1,4 @@
-"""Polynomials over the rationals in atoms, exact and with a bound on the work.
+"""*Polynomial*: exact arithmetic of polynomials in atoms, with a bound on the work.
 
 An atom is a symbol, pi, a radical, a function value: anything that is not a rational number. A
 monomial maps atoms to positive rational exponents, so that sqrt(x) is x to the 1/2. Some atoms are

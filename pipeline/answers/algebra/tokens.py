@@ -1,4 +1,4 @@
-"""A cleaned answer as a flat list of tokens; brackets are checked for nesting here."""
+"""*tokenise*: splits a cleaned answer into tokens and checks how its brackets nest."""
 
 from __future__ import annotations
 
