@@ -1,18 +1,13 @@
 """What trained the shipped models of `steps-K`: its corpus, and its model beside transformers."""
 
-import io
-import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.benchmarks.generated import MODULUS, split_of_text
-from pipeline.store.storage import Folder, sha256
 from tools import corpus
 from tools import problems as steps
 
@@ -102,32 +97,6 @@ def test_the_shipped_models_know_their_task() -> None:
 
     assert np.mean(right) > 0.5
     assert np.mean(scores[:, 0] > scores[:, 1]) > 0.75
-
-
-@pytest.mark.vllm
-def test_a_pool_made_of_an_export_rounds_its_scores_alone(tmp_path: Path) -> None:
-    """Answers, verdicts and costs stay; seeds, seconds and scores of single steps go."""
-    from tools import pools
-
-    shipped = Folder(str(ROOT / "data/pools/steps-small"))
-    export, out = Folder(str(tmp_path / "export")), Folder(str(tmp_path / "pool"))
-    kept = pq.read_table(io.BytesIO(shipped.read("pool.parquet")), use_threads=False).slice(0, 500)
-    raw = [
-        {**row, "score": row["score"] + 2e-4, "step_scores": [0.5, 0.1], "seed": 7, "seconds": 1.0}
-        for row in kept.to_pylist()
-    ]
-    export.write_table("pool.parquet", pa.Table.from_pylist(raw, schema=kept.schema))
-    export.write("questions.parquet", shipped.read("questions.parquet"))
-    export.write("pool.json", shipped.read("pool.json"))
-
-    assert pools.main(["--export", export.address, "--out", out.address]) == 0
-
-    made = pq.read_table(io.BytesIO(out.read("pool.parquet")), use_threads=False)
-    assert made.to_pylist() == kept.to_pylist()
-    facts = json.loads(out.read("pool.json"))
-    assert facts["sha256"]["pool.parquet"] == sha256(out.read("pool.parquet"))
-    with pytest.raises(SystemExit):
-        pools.main(["--drawn", "FILE.npz", "--out", out.address])
 
 
 @given(level=st.integers(1, 20), seed=st.integers(0, 2**32))
