@@ -57,19 +57,6 @@ TINY_POOL: dict[str, Any] = {
 }
 
 
-TOGETHER = dict.fromkeys(
-    ("test_features.py", "test_start_checks.py", "test_verifier_kinds.py"), "transformers"
-)
-"""Files that one worker runs, since what they import takes longer than their tests."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file is run by one worker, with its fixtures."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(TOGETHER.get(item.path.name, item.path.stem)))
-
-
 def pytest_collection_finish() -> None:
     """Leave modules and tests, which stay to the end, out of every later garbage collection."""
     gc.collect()
