@@ -30,9 +30,6 @@ class InProcess:
         del avoid
         return ProcessCall(self.engine.serve(call))
 
-    def router_stats(self) -> None:
-        """There is nothing to route."""
-
 
 class ProcessCall(Generic[A]):
     """A call of an engine in this process: awaiting it is running it."""

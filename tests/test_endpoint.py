@@ -78,7 +78,7 @@ async def test_a_server_that_is_busy_costs_no_try(fault: Said) -> None:
 
     assert isinstance(made, Generated), made
     assert (made.attempts, made.unknown_attempts, made.wasted_tokens) == (1, 0, 0)
-    assert client.counters["not_taken"] == 5
+    assert len(server.completions) == 6
     assert transport.limits[server.url].limit < 32
 
 
@@ -302,14 +302,13 @@ async def test_a_deadline_and_a_cancellation_close_the_connection() -> None:
 async def test_chains_stay_where_their_prefix_is_and_servers_share_the_load() -> None:
     """A session goes to the same server again; new ones go to the least loaded."""
     with serving(ScriptedModel(wait_s=0.05)) as one, serving(ScriptedModel(wait_s=0.05)) as other:
-        async with client_of([one.url, other.url]) as (client, transport):
+        async with client_of([one.url, other.url]) as (client, _):
             for _ in range(3):
                 await asyncio.gather(*(outcome(client, str(n), text=f"{n}?") for n in range(8)))
 
     asked = [[each.body["messages"][0]["content"] for each in s.completions] for s in (one, other)]
     assert [len(texts) for texts in asked] == [12, 12]
     assert not set(asked[0]) & set(asked[1])
-    assert transport.router_stats().sticky_rate == 1.0
 
 
 async def test_a_server_that_goes_away_costs_nothing_but_time() -> None:

@@ -18,18 +18,6 @@ def name(slot: str, life: int = 1, phase: int = 0) -> str:
     return Epoch(1, "abcdef", phase, slot, life).name
 
 
-async def test_the_sticky_rate_is_that_of_all_controllers() -> None:
-    """Requests of chains that had a replica, and how many of them stayed there."""
-    watch = RunMonitor()
-    nothing = (await watch.totals())["sticky_rate"]
-    await watch.report(name("a"), report(returning=30, stayed=30))
-    await watch.report(name("b"), report(returning=10, stayed=0))
-    await watch.report(name("c"), report())
-
-    assert nothing is None
-    assert (await watch.totals())["sticky_rate"] == 0.75
-
-
 async def test_controllers_are_told_their_share_of_the_limit() -> None:
     """What they may have at work adds up to it, in each phase with its own controllers."""
     watch = RunMonitor()

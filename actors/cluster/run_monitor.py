@@ -129,8 +129,6 @@ class RunMonitor:
             for report in reports:
                 counts.update(report[name])
             totals[name] = dict(counts)
-        returning, stayed = (sum(r.get(n, 0) for r in reports) for n in ("returning", "stayed"))
-        totals["sticky_rate"] = stayed / returning if returning else None
         totals["loop_lag_ms"] = max((r.get("loop_lag_ms", 0.0) for r in reports), default=0.0)
         errors = [r["last_error"] for r in reports if r["last_error"] is not None]
         totals["last_error"] = errors[-1] if errors else None

@@ -26,7 +26,7 @@ from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
 from actors.engines.chat_wire import unforged
 from actors.engines.hosts import clients_of
-from actors.routing.calls import GENERATOR, JUDGE, EnginePool, GenerateCall
+from actors.routing.calls import JUDGE, EnginePool, GenerateCall
 from actors.routing.transport import EnginesAddress
 from pipeline.answers.graders import GraderSettings, verdict_of
 from pipeline.answers.verdict import Verdict
@@ -118,7 +118,6 @@ class Controller:
         self._graders = {source.name: source.graded_by for source in science.benchmarks}
         models = {role: model.model for role, model in science.models.items()}
         pools = clients_of(self._engines, runtime.requests)
-        self._generator = pools[GENERATOR]
         headline = headlines_of(science, self._phase)
         self._fatal: str | None = None
         self._lag_ms = 0.0
@@ -241,8 +240,6 @@ class Controller:
         assert self._chains is not None
         own = {"loop_lag_ms": self._lag_ms, "trouble": self._journal.trouble}
         counters = {**self._chains.counters.as_dict(), **own}
-        routed = self._generator.stats()
-        counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
         self._reports += 1
         number = self._reports
         with contextlib.suppress(ray.exceptions.RayActorError):

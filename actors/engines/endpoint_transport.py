@@ -38,7 +38,6 @@ from actors.routing.transport import (
     NoReplicaError,
     PoolAddress,
     ReplicaLostError,
-    RouterStats,
     StickyLeastLoaded,
 )
 from pipeline.config.endpoint import EndpointConfig
@@ -250,10 +249,6 @@ class EndpointTransport:
             self.limits[url].give_back()  # it went away while the call waited
         self._policy.sent(call.session, url)
         return EndpointCall(self, url, call)
-
-    def router_stats(self) -> RouterStats:
-        """How routing went from this process."""
-        return self._policy.stats()
 
     def ended(self, url: str, sent_at: float, sent: Sent | None) -> None:
         """Note a request's end.

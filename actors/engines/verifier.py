@@ -70,7 +70,7 @@ class VerifierEngine(VllmEngine):
             self._check(call)
         arguments = vllm_setup.engine_args(self._model, pool_config, **self._kind.arguments())
         self._load(arguments, pool_config)
-        self._to_run = Running(self._llm, self._tokenizing, self._context)
+        self._to_run = Running(self._llm, self._tokenizing)
 
     async def serve(self, call: ScoreCall) -> Scored | Failure:
         """See `Engine.serve`.

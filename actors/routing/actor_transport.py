@@ -17,7 +17,6 @@ from actors.routing.transport import (
     NAMESPACE,
     NoReplicaError,
     PoolAddress,
-    RouterStats,
     worker_policy,
 )
 from pipeline.config.runtime import RequestConfig
@@ -100,10 +99,6 @@ class ActorTransport:
         actor = await asyncio.to_thread(ray.get_actor, replica, namespace=NAMESPACE)
         await actor.ping.remote()
         self._handles[replica] = actor
-
-    def router_stats(self) -> RouterStats:
-        """How routing went from this process."""
-        return self._policy.stats()
 
 
 class Absent:

@@ -14,9 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
 
 from actors.routing.bundles import fresh_id
 from actors.routing.calls import ROLES, A, Call
@@ -69,15 +67,11 @@ class EngineClient:
         self._can_isolate = transport.isolates and settings.attempts > 1
         self._quarantine = asyncio.Lock()
         self._served_at = -1.0
-        self.counters: Counter[str] = Counter()
-        """``calls``, ``retries``, ``lost``, ``deadlines``, ``cancelled``, ``failures``,
-        ``not_taken``."""
 
     async def call(self, call: Call[A]) -> A | Failure:
         """Try until it succeeds, cannot, or was tried often enough; see `EnginePool.call`."""
         if not isinstance(call, ROLES[self._role].call):
             raise TypeError(f"a {self._role} serves another call, got {type(call).__name__}")
-        self.counters["calls"] += 1
         account = TryAccount()
         avoid: set[str] = set()
         turned_away: float | None = None
@@ -91,7 +85,6 @@ class EngineClient:
                 since = max(turned_away, self._served_at)
                 if time.monotonic() - since < self._settings.no_replica_timeout_s:
                     account.attempts -= 1
-                    self.counters["not_taken"] += 1
                     continue
             else:
                 turned_away = None
@@ -109,10 +102,8 @@ class EngineClient:
             account.failed(outcome.completion_tokens)
             final = outcome.kind is not None and outcome.kind.final
             if final or self._is_last(account, outcome):
-                self.counters["failures"] += 1
                 tries = f" (try {account.attempts})" if account.attempts > 1 else ""
                 return account.failure(outcome.error + tries)
-            self.counters["retries"] += 1
             logger.warning(
                 "try %d of a %s call of %s failed: %s",
                 account.attempts,
@@ -122,19 +113,6 @@ class EngineClient:
             )
             doubled = min(account.attempts - 1, _MOST_DOUBLED)
             await asyncio.sleep(self._settings.backoff_s * 2**doubled)
-
-    def stats(self) -> dict[str, Any]:
-        """Counters of this client, and how its router did."""
-        router = self._transport.router_stats()
-        if router is None:
-            return dict(self.counters)
-        return {
-            **self.counters,
-            "sent": router.sent,
-            "returning": router.returning,
-            "stayed": router.stayed,
-            "sticky_rate": router.sticky_rate,
-        }
 
     def _is_last(self, account: TryAccount, outcome: Failure) -> bool:
         if not self._can_isolate:
@@ -166,21 +144,17 @@ class EngineClient:
                 outcome = await placed.result()
         except TimeoutError:
             placed.abort()
-            self.counters["deadlines"] += 1
             avoid.add(placed.replica)
             late = f"{placed.replica} did not answer in {deadline_s:g} s"
             return Failure.of(ErrorKind.DEADLINE, late)
         except asyncio.CancelledError:
             placed.abort()
-            self.counters["cancelled"] += 1
             raise
         except ReplicaLostError as error:
-            self.counters["lost"] += 1
             account.deaths += 1
             avoid.add(placed.replica)
             return Failure.of(ErrorKind.REPLICA_LOST, error)
         if isinstance(outcome, Failure) and outcome.kind is ErrorKind.DEADLINE:
-            self.counters["deadlines"] += 1
             avoid.add(placed.replica)
         return outcome
 

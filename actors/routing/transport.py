@@ -25,23 +25,6 @@ from pipeline.core.protocol import Failure
 _MOST_PINS = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterStats:
-    """How well stickiness and balance go together, from one caller's point of view."""
-
-    sent: dict[str, int]
-    """Requests sent to each replica."""
-    returning: int
-    """Requests of a session that had a replica."""
-    stayed: int
-    """Of `returning`, those that went to it again."""
-
-    @property
-    def sticky_rate(self) -> float | None:
-        """Share of returning requests that stayed; None before there is one."""
-        return self.stayed / self.returning if self.returning else None
-
-
 @dataclass
 class StickyLeastLoaded:
     """The policy; `choose` decides, `sent`, `expect` and `done` keep the counts."""
@@ -53,8 +36,6 @@ class StickyLeastLoaded:
     def __post_init__(self) -> None:
         self._pins: OrderedDict[str, str] = OrderedDict()
         self._loads: Counter[str] = Counter()
-        self._sent: Counter[str] = Counter()
-        self._returning = self._stayed = 0
 
     def choose(
         self, session: str, replicas: Sequence[str], avoid: Collection[str] = ()
@@ -77,16 +58,11 @@ class StickyLeastLoaded:
 
     def sent(self, session: str, replica: str) -> None:
         """Note that a request of `session` went to `replica`, and pin the session there."""
-        pinned = self._pins.get(session)
-        if pinned is not None:
-            self._returning += 1
-            self._stayed += pinned == replica
         self._pins[session] = replica
         self._pins.move_to_end(session)
         if len(self._pins) > _MOST_PINS:
             self._pins.popitem(last=False)
         self._loads[replica] += 1
-        self._sent[replica] += 1
 
     def expect(self, replica: str) -> None:
         """Note that a request is on its way to `replica`; `done` must follow, then `sent`."""
@@ -95,10 +71,6 @@ class StickyLeastLoaded:
     def done(self, replica: str) -> None:
         """Note that a request sent to `replica`, or expected there, ended, in whatever way."""
         self._loads[replica] -= 1
-
-    def stats(self) -> RouterStats:
-        """The counts so far."""
-        return RouterStats(sent=dict(self._sent), returning=self._returning, stayed=self._stayed)
 
 
 def worker_policy() -> StickyLeastLoaded:
@@ -190,8 +162,4 @@ class Transport(Protocol):
         Raises:
             NoReplicaError: if none lives.
         """
-        ...
-
-    def router_stats(self) -> RouterStats | None:
-        """How routing went; None where this process does not see it."""
         ...

@@ -125,8 +125,6 @@ class Running:
     llm: Any
     """vLLM's AsyncLLM."""
     tokenizing: Tokenizing
-    context: int
-    """Tokens that a prompt and what is written after it may have."""
 
 
 class Kind(Protocol):
