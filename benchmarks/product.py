@@ -155,11 +155,6 @@ def run_chains(
         "slots_busy": sum(engine["slot_s"] for engine in replicas) / (seconds * len(replicas)),
         "ms_a_step": 1_000 * seconds / max(engine["steps"] or 1 for engine in replicas),
         "preemptions": sum(engine["preemptions"] for engine in replicas),
-        # the whole span of a replica whose slots were never nine tenths in use
-        "filled_s": max(
-            engine["span_s"] if engine["filled_s"] is None else engine["filled_s"]
-            for engine in replicas
-        ),
         "loop_lag_ms": max(row["loop_lag_ms"] for row in metrics),
     }
 

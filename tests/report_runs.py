@@ -224,7 +224,6 @@ def metric_rows(outcomes: Sequence[Row], strategies: Sequence[Any]) -> list[Row]
                             "up_s": 10.0 * tick,
                             "busy_s": 9.0 * tick,
                             "slot_s": 7.0 * tick,
-                            "request_s": 40.0 * tick,
                         }
                     ],
                     "verifier": [
@@ -235,7 +234,6 @@ def metric_rows(outcomes: Sequence[Row], strategies: Sequence[Any]) -> list[Row]
                             "up_s": 10.0 * tick,
                             "busy_s": 4.0 * tick,
                             "slot_s": 2.0 * tick,
-                            "request_s": 2.0 * tick,
                         }
                     ],
                 },

@@ -237,7 +237,6 @@ async def test_a_verifier_counts_the_time_in_which_it_reads(tiny_engines: Engine
 
     assert after.requests == before.requests + 64
     assert 0 < after.slot_s - before.slot_s == pytest.approx(after.busy_s - before.busy_s)
-    assert after.request_s - before.request_s > after.busy_s - before.busy_s  # many at once
     assert max(stats.running for stats in during) > 0
     assert after.running == 0
 

@@ -49,7 +49,6 @@ class Account:
                 up_s=m.up_s + 10 * dice.random(),
                 busy_s=m.busy_s + 10 * dice.random(),
                 slot_s=m.slot_s + 10 * dice.random(),
-                request_s=m.request_s + 2_560 * dice.random(),
                 steps=m.steps + dice.randrange(400),
             )
             for m in self._meters

@@ -324,7 +324,7 @@ class ActorHost:
         if waiting or not any(each.requests for each in stats):  # or their first is still to come
             self._worked = {}
         for each in stats:
-            work = (each.life, each.requests, each.request_s)
+            work = (each.life, each.requests, each.busy_s)
             before, since = self._worked.get(each.replica, (None, now))
             if work != before:
                 self._worked[each.replica] = (work, now)

@@ -30,8 +30,6 @@ class EngineStats:
     requests: int
     """Requests taken, of which `aborted` were cut (deadline or cancellation)."""
     aborted: int
-    failed: int
-    """Requests that ended with an error of their own."""
     prompt_tokens: int
     completion_tokens: int
     """All that were made, those of aborted requests included."""
@@ -50,18 +48,13 @@ class EngineStats:
     """From the first request taken to the last one ended, pauses between them included."""
     steps: int = 0
     """Of the engine: each adds a token to every sequence in the batch, or reads prompts."""
-    request_s: float = 0.0
-    """Integral over time of the requests in the replica, waiting ones included."""
-    filled_s: float | None = None
-    """From the first request taken until nine tenths of the slots were first in use; None where
-    they never were."""
     given_back: bool = False
     """Whether its pool has ended it, idle, after these figures."""
 
 
 _COUNTED = (
     *("max_num_seqs", "running", "waiting", "kv_usage", "preemptions", "requests", "aborted"),
-    *("failed", "prompt_tokens", "completion_tokens", "aborted_tokens", "steps"),
+    *("prompt_tokens", "completion_tokens", "aborted_tokens", "steps"),
 )
 """Fields of `EngineStats` that a `Meter` holds by the same names."""
 
@@ -72,7 +65,7 @@ class Meter:
 
     def __init__(self, max_num_seqs: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.max_num_seqs = max_num_seqs
-        self.requests = self.aborted = self.failed = 0
+        self.requests = self.aborted = 0
         self.prompt_tokens = self.completion_tokens = self.aborted_tokens = 0
         self.preemptions = self.steps = 0
         self.running = self.waiting = self.in_flight = 0
@@ -81,17 +74,16 @@ class Meter:
         self._lock = threading.Lock()
         self._life = uuid.uuid4().hex[:8]
         self._started = self._at = self.last_progress = clock()
-        self._busy_s = self._slot_s = self._request_s = 0.0
+        self._busy_s = self._slot_s = 0.0
         self._first: float | None = None
-        self._filled: float | None = None
         self._last = self._started
 
     def ready(self) -> None:
         """Begin to count time and steps: the engine can serve from now on."""
         with self._lock:
             self.steps = self.running = self.waiting = 0
-            self._busy_s = self._slot_s = self._request_s = 0.0
-            self._first = self._filled = None
+            self._busy_s = self._slot_s = 0.0
+            self._first = None
             self._started = self._at = self.last_progress = self._clock()
 
     @contextmanager
@@ -123,8 +115,6 @@ class Meter:
             self._advance()
             self.last_progress = self._at
             self.steps += 1
-            if self._filled is None and running >= 0.9 * self.max_num_seqs:
-                self._filled = self._at
             self.running, self.waiting, self.kv_usage = running, waiting, kv_usage
 
     def count(self, **more: int) -> None:
@@ -151,8 +141,6 @@ class Meter:
             slot_s=self._slot_s,
             life=self._life,
             span_s=0.0 if self._first is None else self._last - self._first,
-            request_s=self._request_s,
-            filled_s=_between(self._first, self._filled),
         )
 
     def _advance(self) -> None:
@@ -161,9 +149,4 @@ class Meter:
         if self.in_flight:
             self._busy_s += elapsed
         self._slot_s += elapsed * self.running / self.max_num_seqs
-        self._request_s += elapsed * self.in_flight
         self._at = now
-
-
-def _between(began: float | None, ended: float | None) -> float | None:
-    return None if began is None or ended is None else ended - began

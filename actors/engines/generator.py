@@ -80,7 +80,6 @@ class GeneratorEngine(VllmEngine):
         with self._meter.request():
             prompt = await self._prompt(request, request_id)
             if isinstance(prompt, Failure):
-                self._meter.failed += 1
                 return prompt
             self._meter.prompt_tokens += len(prompt.ids)
             run = self._run(request, prompt, request_id, call.priority)

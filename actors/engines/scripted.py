@@ -194,7 +194,6 @@ class ScriptedEngine:
         """Hold a call for as long as it takes; None when it is done."""
         request_id, deadline_s = call.request_id, call.deadline_s
         if fault == "bad_request":
-            self._meter.failed += 1
             return Failure.of(ErrorKind.BAD_REQUEST, "scripted", completion_tokens=0)
         held.task = asyncio.create_task(self._work(held, seconds, fault, call.priority))
         self._held[request_id] = held
@@ -215,7 +214,6 @@ class ScriptedEngine:
         self._meter.completion_tokens += held.tokens
         held.noted(held.tokens)
         if fault == "error":
-            self._meter.failed += 1
             return Failure.of(ErrorKind.ENGINE, "scripted", completion_tokens=held.tokens)
         return None
 
@@ -304,7 +302,6 @@ class ScriptedVerifier(ScriptedEngine):
             try:
                 scores = prm.step_scores(rows(question, reply, fault), expected)
             except VerifierError as error:
-                self._meter.failed += 1
                 return Failure.of(ErrorKind.VERIFIER, error)
             return Scored(
                 step_scores=scores,

@@ -90,7 +90,6 @@ class VerifierEngine(VllmEngine):
                 score = prm.aggregate((), self._model.aggregation)
                 return Scored(step_scores=(), score=score, tokens=0, truncated=False)
             if isinstance(solution, Failure):
-                self._meter.failed += 1
                 return solution
             scores = await self._in_time(call, self._run(solution, request_id), "scores")
             if isinstance(scores, Failure):

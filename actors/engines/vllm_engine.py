@@ -458,8 +458,6 @@ class VllmEngine(ABC):
             raise
         finally:
             self._running.pop(call.request_id, None)
-        if isinstance(output, Failure):
-            self._meter.failed += 1
         return output
 
     @abstractmethod
