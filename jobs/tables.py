@@ -191,7 +191,7 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
                 row["strategy"],
                 str(row["n"]),
                 _settings(row, own),
-                _CHOSEN.get(row["chosen_on"], row["chosen_on"]),
+                _CHOSEN[row["chosen_on"]],
                 row["answer_rule"] + (" *" if row["headline"] else ""),
                 _interval(row, "accuracy"),
                 f"{row['tokens_per_question']:,.0f}",
