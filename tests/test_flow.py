@@ -28,6 +28,7 @@ def test_a_large_phase_writes_few_files(tmp_path: Path, local_ray: None) -> None
             "runtime": {
                 "runs": str(tmp_path),
                 "scripted": {},
+                "generator": {"num_gpus": 0, "num_cpus": 0.1},
                 "journal_flush_s": 0.5,
                 "controllers": {"num_cpus": 0.1, "in_flight": 500},
             },
