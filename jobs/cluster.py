@@ -76,9 +76,9 @@ def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
     writes ask for, the run would wait for ever.
     """
     pools = runtime.pools.values()
-    asked = sum(pool.num_cpus * (pool.max_replicas or pool.replicas) for pool in pools)
-    asked += runtime.controllers.num_cpus * runtime.controllers.actors
-    return max(cores, ceil(asked + 1))
+    required = sum(pool.num_cpus * (pool.max_replicas or pool.replicas) for pool in pools)
+    required += runtime.controllers.num_cpus * runtime.controllers.actors
+    return max(cores, ceil(required + 1))
 
 
 def _place_of(module: str) -> Path:

@@ -120,8 +120,8 @@ def print_suitability(address: str) -> None:
 
     for benchmark, cells in benchmarks_of(read_run(address).cells).items():
         found = suitability_of(cells)
-        said = () if found is None else found.sentences()
-        for sentence in said or (
+        sentences = () if found is None else found.sentences()
+        for sentence in sentences or (
             f"Chains of {LEAST_QUESTIONS} questions or more, some right and some wrong, would tell "
             f"which strategy suits.",
         ):

@@ -138,9 +138,9 @@ def _print_comparisons(console: Console, made: list[Comparison]) -> None:
         console.print(f"\n{benchmark}", style="bold")
         for c in own:
             console.print(f"\n  {_sides(c)}{' (primary)' if c.primary else ''}", soft_wrap=True)
-            apart = differences(c) or ["No question is graded on both sides."]
+            lines = differences(c) or ["No question is graded on both sides."]
             tokens = f"The difference in tokens per question is {words.count_with(c.tokens)}."
-            for text in (figures_words(c), *apart, tokens):
+            for text in (figures_words(c), *lines, tokens):
                 console.print(f"    {text}", soft_wrap=True)
         for n in sorted({c.n_questions for c in own if c.n_questions}):
             tests = max(c.tests for c in own if c.n_questions == n)

@@ -124,7 +124,7 @@ def load_table(planned: RunPlan) -> Table:
         )
         for load in loads
     ]
-    whole = (
+    totals = (
         f"{sum(load.questions for load in loads):,}",
         f"{sum(load.completions for load in loads):,.0f}",
         _tokens(sum(load.tokens for load in loads)),
@@ -132,7 +132,7 @@ def load_table(planned: RunPlan) -> Table:
     return text_table(
         "at most, unless runtime.plan.completions says less",
         ("strategy", "benchmark", "questions", "completions", "tokens", "longest chain, tokens"),
-        [*rows, ("all", "", *whole, "")],
+        [*rows, ("all", "", *totals, "")],
         left=(0, 1),
     )
 

@@ -43,8 +43,8 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr(arguments.level)
     source = export_run(arguments.run, arguments.to, arguments.out, time.time())
     outcomes = sum(cell.entry["questions"] for cell in source.cells)
-    whole = "" if source.finished else ", the run is not finished"
-    print(f"{arguments.to}: {outcomes:,} outcomes in {arguments.out}{whole}")
+    note = "" if source.finished else ", the run is not finished"
+    print(f"{arguments.to}: {outcomes:,} outcomes in {arguments.out}{note}")
     return 0
 
 

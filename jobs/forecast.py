@@ -129,8 +129,8 @@ def main(argv: list[str] | None = None) -> int:
     for warning in pilot.warnings:
         console.print(f"warning: {warning}", soft_wrap=True)
     _print_forecasts(console, arguments.run, pilot, forecasts, prices)
-    for said in (_whole_run(tokens, prices), *map(_power_words, powers), *notes):
-        console.print(said, soft_wrap=True)
+    for line in (_whole_run(tokens, prices), *map(_power_words, powers), *notes):
+        console.print(line, soft_wrap=True)
     return 0
 
 
@@ -228,7 +228,7 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
         f"GPU hours: {source}" + ("" if "must be given" in source else "; intervals of GPU hours "
         "hold what tokens vary, not what the speed does"),
     ]  # fmt: skip
-    if few := [said for cell in cells if (said := too_few(cell)) is not None]:
+    if few := [words_of for cell in cells if (words_of := too_few(cell)) is not None]:
         notes.append(
             f"not forecast, at least {LEAST_QUESTIONS} graded questions are needed: "
             f"{words.listed(few)}"
@@ -256,10 +256,10 @@ def _print_forecasts(
     models = words.listed(list(dict.fromkeys(cell.backbone for cell in pilot.cells)))
     for benchmark in dict.fromkeys(f.benchmark for f in forecasts):
         here = [f for f in forecasts if f.benchmark == benchmark]
-        asked = max(f.pilot + f.left_out for f in here)
+        total = max(f.pilot + f.left_out for f in here)
         console.print(
             f"{benchmark}: {here[0].questions:,} other questions, from a pilot of "
-            f"{words.plural(asked, 'question')} ({address}, {models})",
+            f"{words.plural(total, 'question')} ({address}, {models})",
             soft_wrap=True,
         )
         console.print(_table(here, prices))

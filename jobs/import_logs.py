@@ -227,8 +227,8 @@ def _fields(arguments: argparse.Namespace) -> LogMap:
 
     fields = read_map(arguments.map)
     for text in arguments.only:
-        name, given, value = text.partition("=")
-        if not given:
+        name, sign, value = text.partition("=")
+        if not sign:
             raise ConfigError(f"--only must be FIELD=VALUE, got {text!r}")
         fields = fields.model_copy(update={"only": {**fields.only, name: value}})
     return fields
@@ -366,9 +366,9 @@ def _print_chains(pool: CompletionPool) -> None:
             ("a (right to wrong)", tested.a_by_round, tested.a),
             ("b (wrong to right)", tested.b_by_round, tested.b),
         ):
-            said = " ".join("-" if math.isnan(share) else f"{share:.3f}" for share in shares)
+            accuracies = " ".join("-" if math.isnan(share) else f"{share:.3f}" for share in shares)
             drift = f"   drift: p = {test.p_value:.4f}" if test.df else ""
-            terminal().print(f"{name} by round: {said}{drift}", soft_wrap=True)
+            terminal().print(f"{name} by round: {accuracies}{drift}", soft_wrap=True)
     found = suitability_of_pool(pool)
     for sentence in () if found is None else found.sentences():
         terminal().print(sentence, soft_wrap=True)

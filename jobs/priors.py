@@ -59,11 +59,11 @@ def fill_priors(run: RunDir, config: RunConfig) -> None:
         return  # which tells of those that the questions have, whatever was trained since
     card = predictor.card
     features = features_of(config, card.backbone, new, card.pooling)
-    told = {
+    known = {
         (row["benchmark"], row["question_id"]): row
         for row in with_predictions(new, predictor, features, config.science.priors)
     }
-    filled = [told.get((row["benchmark"], row["question_id"]), row) for row in rows]
+    filled = [known.get((row["benchmark"], row["question_id"]), row) for row in rows]
     run.folder.write_table("questions.parquet", pa.Table.from_pylist(filled, schema=SCHEMA))
     note = priors_note(predictor, config.science.priors)
     run.folder.write_json("priors.json", note)

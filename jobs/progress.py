@@ -56,11 +56,11 @@ class Progress:
             self._bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=20),
-                TextColumn("{task.fields[told]}"),
+                TextColumn("{task.fields[line]}"),
                 TimeElapsedColumn(),
                 console=console,
             )
-            self._task = self._bar.add_task("starting engines", total=None, told="")
+            self._task = self._bar.add_task("starting engines", total=None, line="")
             self._bar.start()
 
     def __call__(self, row: dict[str, Any]) -> None:
@@ -83,10 +83,10 @@ class Progress:
             return
         seconds = seconds_left(row)
         left = "" if seconds is None else f", at most about {words.duration(seconds)} left"
-        told = f"{done:,} of {chains:,} chains, {tokens / span:,.0f} tokens/s{left}{caps}"
+        line = f"{done:,} of {chains:,} chains, {tokens / span:,.0f} tokens/s{left}{caps}"
         if done >= chains and row["phase"] + 1 < self._phases:
-            told = f"{chains:,} chains done, counting what the next phase needs"
-        self._bar.update(self._task, description=phase, completed=done, total=chains, told=told)
+            line = f"{chains:,} chains done, counting what the next phase needs"
+        self._bar.update(self._task, description=phase, completed=done, total=chains, line=line)
 
     def close(self) -> None:
         """Leave the terminal clean."""

@@ -144,8 +144,8 @@ def _completions(run: RunDir) -> Iterator[list[Row]]:
     from pipeline.records.run_dir import rows_of
     from pipeline.records.trajectory import address_of
 
-    asked = rows_of(read_questions(run.folder).select(["benchmark", "question_id", "gold"]))
-    gold = {(row["benchmark"], row["question_id"]): row["gold"] for row in asked}
+    questions = rows_of(read_questions(run.folder).select(["benchmark", "question_id", "gold"]))
+    gold = {(row["benchmark"], row["question_id"]): row["gold"] for row in questions}
     for segment in checked(run.journal)[1]:
         print(f"left out: {segment.name}: {segment.why}", file=sys.stderr)
     held: list[Row] = []

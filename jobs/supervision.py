@@ -95,11 +95,11 @@ def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants of SIGHUP
             signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    told, give_up = b"", math.inf
+    status, give_up = b"", math.inf
     while True:
         select.select([reading], [], [], _LOOK_S)
-        told += _read(reading)
-        if give_up == math.inf and _HAS_ENDED.search(told):
+        status += _read(reading)
+        if give_up == math.inf and _HAS_ENDED.search(status):
             give_up = time.monotonic() + _END_S
         pid, code = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -108,7 +108,7 @@ def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int
         if time.monotonic() > give_up:
             os.kill(child, signal.SIGKILL)
         time.sleep(_PAUSE_S)
-    lines = os.fsdecode(told + _read(reading)).split("\n")
+    lines = os.fsdecode(status + _read(reading)).split("\n")
     words = {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
     if "status" in words:
         return int(words["status"])

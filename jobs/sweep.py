@@ -154,9 +154,11 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPo
                     f"{name} of {label} must be fitted on other questions, got one fitted {found}"
                 )
             for differing in [] if origin is None else origin.differing(here):
-                if (said := f"{name} of {label} was fitted with another {differing}") not in warned:
-                    warned.add(said)
-                    logger.warning("%s", said)
+                if (
+                    warning := f"{name} of {label} was fitted with another {differing}"
+                ) not in warned:
+                    warned.add(warning)
+                    logger.warning("%s", warning)
 
 
 def _swept(

@@ -257,11 +257,11 @@ def print_costs(result: SweepResult, cost: Cost) -> None:
         drawn = float(setting.completions_Q.mean())
         each = f"{usd * questions / right / 1000:.2g}" if right else "-"
         name, own = setting.label, settings_of(strategy)
-        alike = [settings_of(s.strategy) for s in result.settings if s.label == name]
-        tuned = [n for n in own if n != "n" and any(own[n] != other[n] for other in alike)]
-        told = ", ".join(f"{field} {own[field]}" for field in tuned)
+        settings = [settings_of(s.strategy) for s in result.settings if s.label == name]
+        tuned = [n for n in own if n != "n" and any(own[n] != other[n] for other in settings)]
+        words_of = ", ".join(f"{field} {own[field]}" for field in tuned)
         numbers = (f"{right / questions:.1%}", f"{drawn:.2f}", f"{usd:.3g}", each)
-        rows.append((usd, (name, told, str(strategy.n), *numbers)))
+        rows.append((usd, (name, words_of, str(strategy.n), *numbers)))
     header = ("strategy", "settings", "N", "right", "completions", "US$", "US$ a right answer")
     cheapest = [row for _, row in sorted(rows)]
     terminal().print(text_table("cost of 1,000 questions, US$", header, cheapest, left=(0, 1)))

@@ -110,8 +110,8 @@ def replay(
         answers = answers_of(of_chain)
         for benchmark in pool.benchmarks:
             mine = [q for q in of_chain.questions if q.question.benchmark == benchmark]
-            asked = [q.question for q in mine]
-            ends = replay_phases(strategy, asked, partial(_answer, answers))
+            questions = [q.question for q in mine]
+            ends = replay_phases(strategy, questions, partial(_answer, answers))
             made = [_row(label, q, ends[q.question.question_id], rules) for q in mine]
             rows += [{**row, "chain": chain} for row in _counted(made, rules)]
     known = [field for field in outcome_rows_schema(rules) if field.name not in _UNKNOWN]
@@ -267,8 +267,8 @@ def _row(label: str, question: PoolQuestion, end: Replayed, rules: Sequence[Rule
     row["completions"] += len(earlier)
     for kind in TOKEN_KINDS:
         row[kind] += sum(getattr(seen, kind) for seen in earlier)
-    asked = {"text": question.question.text, "gold": question.gold, "subject": None}
-    return {**row, **asked, "failed": has_failed(row)}
+    fields = {"text": question.question.text, "gold": question.gold, "subject": None}
+    return {**row, **fields, "failed": has_failed(row)}
 
 
 def _counted(rows: Sequence[Row], rules: Sequence[Rule]) -> Sequence[Row]:

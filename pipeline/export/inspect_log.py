@@ -74,8 +74,12 @@ def _sample(source: Source, cell: Cell, sample: Sample) -> Json:
         for number, messages in enumerate(prompts_of(cell, sample))
     ]
     prompts = prompts or [[{"id": f"{uid}-question", "role": "user", "content": question["text"]}]]
-    asked = [*prompts, *([] for _ in replies[len(prompts) :])][: len(replies)]
-    talk = [turn for turns, reply in zip(asked, replies, strict=True) for turn in (*turns, reply)]
+    turns_of_rounds = [*prompts, *([] for _ in replies[len(prompts) :])][: len(replies)]
+    talk = [
+        turn
+        for turns, reply in zip(turns_of_rounds, replies, strict=True)
+        for turn in (*turns, reply)
+    ]
     content: Json = {
         "id": question["question_id"].replace("\0", "\\0"),  # where a ZIP's names end
         "epoch": 1,
@@ -84,7 +88,7 @@ def _sample(source: Source, cell: Cell, sample: Sample) -> Json:
         "target": question["gold"] or "",
         "messages": talk or prompts[0],
         "events": [
-            _call(source, asked[number], replies[number], row)
+            _call(source, turns_of_rounds[number], replies[number], row)
             for number, row in enumerate(sample.rounds)
         ],
         "output": _output(cell, sample, replies, model),
@@ -128,14 +132,14 @@ def _reply(uid: str, number: int, row: Row, model: str) -> Json:
         thought = reply.thinking.removesuffix(reply.mark)
         content.append({"type": "reasoning", "reasoning": thought})
     content.append({"type": "text", "text": reply.answer})
-    told = {name: row[name] for name in _ROUND if row[name] is not None}
+    metadata = {name: row[name] for name in _ROUND if row[name] is not None}
     return {
         "id": f"{uid}-{number}",
         "role": "assistant",
         "source": "generate",
         "model": model,
         "content": content,
-        "metadata": told,
+        "metadata": metadata,
     }
 
 
@@ -233,19 +237,19 @@ def _spec(source: Source, cell: Cell) -> Json:
 
 def _settings(cell: Cell) -> Json:
     """As JSON has them: what is not finite is a text, as in the viewer's language."""
-    told: Json = json.loads(json.dumps(settings_of(cell.strategy)), parse_constant=str)
-    return told
+    settings: Json = json.loads(json.dumps(settings_of(cell.strategy)), parse_constant=str)
+    return settings
 
 
 def _header(source: Source, cell: Cell, spec: Json) -> Json:
-    asked, done = cell.asked, cell.entry["questions"]
+    total, done = cell.asked, cell.entry["questions"]
     headline = {"scorer": cell.rule.value, "metric": "accuracy"}
     return {
         "version": _VERSION,
         "status": "cancelled" if cell.not_run else "success",
         "eval": spec,
         "results": {
-            "total_samples": asked,
+            "total_samples": total,
             "completed_samples": done - cell.entry["failed"],
             "scores": [_score(cell, rule) for rule in _headline_first(cell)],
             **({"headline": headline} if cell.rule in cell.applied() else {}),

@@ -90,9 +90,9 @@ def _lines(source: Source, cell: Cell, sample: Sample, number: int) -> Iterator[
     question, outcome = sample.question, sample.outcome
     decoding = source.config.science.decoding
     prompts = prompts_of(cell, sample)
-    asked = prompts[0][-1].content if prompts else question["text"]
-    told = {name: question[name] for name in ("question_id", "level", "subject")}
-    doc = {"question": question["text"], "answer": question["gold"], **told}
+    prompt = prompts[0][-1].content if prompts else question["text"]
+    document = {name: question[name] for name in ("question_id", "level", "subject")}
+    doc = {"question": question["text"], "answer": question["gold"], **document}
     settings = {
         "temperature": decoding.temperature,
         "top_p": decoding.top_p,
@@ -108,13 +108,13 @@ def _lines(source: Source, cell: Cell, sample: Sample, number: int) -> Iterator[
             "doc_id": number,
             "doc": doc,
             "target": question["gold"],
-            "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": settings}},
+            "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": settings}},
             "resps": [texts],
             "filtered_resps": [outcome[f"answer_{rule}"] or "[invalid]"],
             "filter": rule.value,
             "metrics": [_METRIC],
             "doc_hash": _hash(json.dumps(doc)),
-            "prompt_hash": _hash(asked),
+            "prompt_hash": _hash(prompt),
             "target_hash": _hash(str(question["gold"])),
             _METRIC: float(right),
         }

@@ -49,21 +49,21 @@ def prompts_of(cell: Cell, sample: Sample) -> list[tuple[Message, ...]]:
     Fewer than there are rounds where what is recorded is not what would be asked, and none of
     strategies that run in phases.
     """
-    strategy, asked = cell.strategy, list[tuple[Message, ...]]()
+    strategy, prompts = cell.strategy, list[tuple[Message, ...]]()
     if len(strategy.phases()) > 1 or type(strategy).prepare is not Strategy.prepare:
-        return asked
+        return prompts
     steps = decisions(strategy, question_of(sample.question))
     try:
         requests = next(steps)
         while True:
-            rows = sample.rounds[len(asked) : len(asked) + len(requests)]
+            rows = sample.rounds[len(prompts) : len(prompts) + len(requests)]
             if [row["request_digest"] for row in rows] != [one.digest() for one in requests]:
-                return asked
-            asked += [request.messages for request in requests]
-            told = zip(rows, requests, strict=True)
-            requests = steps.send([as_requested(observation_of(row), one) for row, one in told])
+                return prompts
+            prompts += [request.messages for request in requests]
+            pairs = zip(rows, requests, strict=True)
+            requests = steps.send([as_requested(observation_of(row), one) for row, one in pairs])
     except (StopIteration, MarkovScaleError):
-        return asked
+        return prompts
 
 
 def samples(source: Source, *, texts: bool = True) -> Iterator[tuple[Cell, Iterator[Sample]]]:
@@ -92,9 +92,9 @@ def _samples(source: Source, texts: bool) -> Iterator[Sample]:
         drawn = _drawn(source, outcomes, folder) if texts else None
         for key, rows in groupby(_rows(outcomes), lambda row: tuple(row[k] for k in QUESTION_KEY)):
             for outcome in final_outcomes(list(rows), source.strategies):
-                told = _rounds(outcome, drawn.rows(key)) if drawn else ()
+                rounds = _rounds(outcome, drawn.rows(key)) if drawn else ()
                 [question] = source.question_table.slice(place[key[1:]], 1).to_pylist()
-                yield Sample(question=question, outcome=outcome, rounds=told)
+                yield Sample(question=question, outcome=outcome, rounds=rounds)
 
 
 def _ordered(source: Source, place: dict[tuple[str, str], int]) -> pa.Table:
@@ -134,12 +134,12 @@ def _rounds(outcome: Row, recorded: list[Row]) -> tuple[Row, ...]:
         *(outcome[f"round_{what}"] for what in ("answers", "scores", "tokens", "verdicts")),
         strict=True,
     ):
-        told = {"answer": answer, "completion_tokens": tokens}
+        fields = {"answer": answer, "completion_tokens": tokens}
         if score is not None:
-            told["score"] = score
-        found = next((row for row in left if all(row[k] == v for k, v in told.items())), None)
+            fields["score"] = score
+        found = next((row for row in left if all(row[k] == v for k, v in fields.items())), None)
         if found is None:
-            found = {**dict.fromkeys(SCHEMA.names), **told}
+            found = {**dict.fromkeys(SCHEMA.names), **fields}
         else:
             left.remove(found)
         rounds.append({**found, "score": score, "verdict": verdict})

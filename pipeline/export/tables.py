@@ -75,8 +75,8 @@ def outcome_rows(source: Source) -> Iterator[Row]:
                 f"verdict_{rule.value}": cell.verdict(outcome, question, rule)
                 for rule in cell.rules
             }
-            asked = {name: question[name] for name in _ASKED}
-            yield {**outcome, **asked, **verdicts, "failed": has_failed(outcome)}
+            of_question = {name: question[name] for name in _ASKED}
+            yield {**outcome, **of_question, **verdicts, "failed": has_failed(outcome)}
 
 
 def completion_rows(source: Source) -> Iterator[Row]:

@@ -68,18 +68,18 @@ def shortage(asks: Sequence[Ask], machines: Sequence[Machine]) -> str | None:
         One sentence with what is asked for, what there is, and the sections to lower.
     """
     total: Counter[str] = Counter()
-    asked: Counter[str] = Counter()
+    required: Counter[str] = Counter()
     for machine in machines:
         total.update(machine)
     for ask in asks:
-        asked.update({name: ask.count * amount for name, amount in ask.each.items()})
+        required.update({name: ask.count * amount for name, amount in ask.each.items()})
     why = [
         f"it has places for {places:g} of {ask.count} x {ask.what}"
         for ask in asks
         if (places := sum(_places(ask.each, node) for node in machines)) < ask.count
     ] or [
         f"all of it takes {amount:g} {name}"
-        for name, amount in asked.items()
+        for name, amount in required.items()
         if amount > total[name] + _SLACK
     ]
     if not why:

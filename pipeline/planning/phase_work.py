@@ -250,13 +250,13 @@ def _record(
     recording = Resumed(rows)
 
     def answer(request: Request) -> Observation:
-        told = recording.take(request)
-        if told is None:
+        observation = recording.take(request)
+        if observation is None:
             raise DataError(
                 f"a finished phase must have recorded every completion, {request.address} of "
                 f"question {question.question_id!r} of {question.benchmark!r} is not in the journal"
             )
-        return told
+        return observation
 
     played = drive(phase.strategy, question, answer, known, as_live=True)
     return phase.record(question, played.completions, played.stop)

@@ -61,8 +61,8 @@ def forecast_chains(
     found = []
     for r in rounds:
         value, drawn = float(curve_RD[r][0]), curve_RD[r][1:]
-        apart = (value - float(mixed_R[r])) / 2
-        other = apart**2 + value * (1 - value) / of
+        half_distance = (value - float(mixed_R[r])) / 2
+        other = half_distance**2 + value * (1 - value) / of
         ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         below, above = (np.hypot(end - value, _NORMAL * np.sqrt(other)) for end in ends)
         found.append(
@@ -98,8 +98,8 @@ def forecast_tokens(tokens_QR: FloatArray, rounds: int, of: int) -> Interval:
         of: questions of the whole run, >= 1.
     """
     questions, drawn = tokens_QR.shape
-    taken = min(drawn, rounds)
-    total_Q = np.nansum(tokens_QR[:, :taken], axis=1)
+    known = min(drawn, rounds)
+    total_Q = np.nansum(tokens_QR[:, :known], axis=1)
     if rounds > drawn:
         late = tokens_QR[:, drawn // 2 :]
         alive = ~np.isnan(late).all(axis=1)

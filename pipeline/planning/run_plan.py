@@ -223,8 +223,8 @@ def _budget(strategy: Strategy) -> tuple[int, int]:
         for i in range(16)  # a data-set-level method may need several
     ]
     first = strategy.phases()[0].strategy
-    asked = next(decisions(first, questions[0], strategy.prepare(questions)), ())
-    width = max(1, len(asked))
+    requests = next(decisions(first, questions[0], strategy.prepare(questions)), ())
+    width = max(1, len(requests))
     return max(strategy.n, width), width
 
 
@@ -261,11 +261,11 @@ def makespan_s(
     while waiting or working:
         while waiting and busy < capacity:
             longest = waiting.pop()
-            begun = min(longest.count, capacity - busy)
-            heapq.heappush(working, (made + longest.tokens, begun))
-            busy += begun
-            if longest.count > begun:
-                waiting.append(Chains(longest.count - begun, longest.tokens))
+            started = min(longest.count, capacity - busy)
+            heapq.heappush(working, (made + longest.tokens, started))
+            busy += started
+            if longest.count > started:
+                waiting.append(Chains(longest.count - started, longest.tokens))
         end, _ = working[0]
         seconds += (end - made) * step_s(max(busy / replicas, min(busy, 1.0)))
         made = end

@@ -224,13 +224,13 @@ def scaled(interval: Interval, factor: float) -> Interval:
 def total_tokens(forecasts: Sequence[Forecast]) -> Interval:
     """All strategies, each with all its completions. Ends are added up, as if all erred together:
     the interval is rather too wide."""
-    whole = {
+    each_strategy = {
         (f.benchmark, f.label): f.tokens for f in forecasts
     }.values()  # the last is the largest
     return Interval(
-        value=sum(t.value for t in whole),
-        low=sum(t.low for t in whole),
-        high=sum(t.high for t in whole),
+        value=sum(t.value for t in each_strategy),
+        low=sum(t.low for t in each_strategy),
+        high=sum(t.high for t in each_strategy),
         level=LEVEL,
     )
 

@@ -71,8 +71,8 @@ def report_page(
 def _banners(runs: Sequence[RunData]) -> Iterator[Html]:
     made_up = [run.run_id for run in runs if run.synthetic]
     if made_up:
-        said = f"Scripted engines made the data of {', '.join(made_up)}; no model answered."
-        yield banner(h("b", "SYNTHETIC"), said, made_up=True)
+        text = f"Scripted engines made the data of {', '.join(made_up)}; no model answered."
+        yield banner(h("b", "SYNTHETIC"), text, made_up=True)
     warnings = [h("bdi", warning) for run in runs for warning in run.warnings]
     if len(warnings) == 1:
         yield banner(h("b", "Warning: "), *warnings)
@@ -81,8 +81,8 @@ def _banners(runs: Sequence[RunData]) -> Iterator[Html]:
         yield banner(h("details", h("summary", h("b", f"{len(warnings)} warnings")), lines))
     for run in runs:
         if run.capped is not None:
-            said = f"{run.run_id}: {capped_words(run.capped, run.not_run)}"
-            yield banner(h("b", "Capped. "), h("bdi", said))
+            text = f"{run.run_id}: {capped_words(run.capped, run.not_run)}"
+            yield banner(h("b", "Capped. "), h("bdi", text))
         if run.chains_done < run.chains:
             none = [f"{n.strategy} on {n.benchmark}" for n in run.not_run if n.questions == n.of]
             yield banner(
@@ -219,7 +219,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             ]
         )
     n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
-    told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
+    caption = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
     own = [f"{rule} is {rule.source()}" for rule in known if isinstance(rule, OwnRule)]
     unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
     return h(
@@ -237,7 +237,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 *(["not run"] if left else []),
             ),
             rows,
-            caption=f"{benchmark}: {told}",
+            caption=f"{benchmark}: {caption}",
         ),
         folded(
             "How to read this table",
@@ -288,14 +288,14 @@ def _questions(runs: Sequence[RunData], most_questions: int) -> list[Child]:
     entries = entries_of(runs)
     data = browser_data(runs, entries, most_questions)
     within = data.pop("within")
-    said = f"{words.plural(len(entries), 'question')}, {within:,} with their chains in this file."
+    hint = f"{words.plural(len(entries), 'question')}, {within:,} with their chains in this file."
     if within < len(entries):
-        said += (
+        hint += (
             " The others show how they ended: markovscale report RUN --questions all holds every "
             "chain, and markovscale show RUN QUESTION prints one."
         )
     return [
-        h("p", said),
+        h("p", hint),
         h("noscript", h("p", "The list of questions and the charts need JavaScript.")),
         h("div", id="question-list"),
         h("div", id="question-page", tabindex="-1", aria_live="polite"),
@@ -356,13 +356,13 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
         header = (*header, "cost, $", "$ per right answer")
     ledger = table(header, rows, caption="Tokens, whole run")
     known = dict.fromkeys(price for cell in group.cells if (price := prices[cell.run]) is not None)
-    said = [
+    notes = [
         f"$ per million tokens: {price.completion:g} for completions and wasted tokens, "
         f"{price.prompt:g} for prompts, {price.verifier:g} for verifier tokens"
         + (f", {price.judge:g} for judge tokens." if price.judge else ".")
         for price in known
     ]
-    return [ledger, *(h("p", each, cls="hint") for each in said)]
+    return [ledger, *(h("p", each, cls="hint") for each in notes)]
 
 
 def _failures(runs: Sequence[RunData]) -> Html:
@@ -374,8 +374,8 @@ def _failures(runs: Sequence[RunData]) -> Html:
         for key, row in cell.by_question.items():
             found = trouble_of(cell, row, run.questions.get(key))
             if found is not None:
-                said = [h("bdi", row["question_id"]), ": ", h("code", found[1], dir="auto")]
-                examples.setdefault(found[0], []).append(h("li", *said))
+                message = [h("bdi", row["question_id"]), ": ", h("code", found[1], dir="auto")]
+                examples.setdefault(found[0], []).append(h("li", *message))
         rows += [
             [
                 f"{cell.name}, {cell.benchmark}",
@@ -421,7 +421,7 @@ def run_facts(run: RunData) -> Html:
     ]
     for attempt, environment in sorted(run.environments.items()):
         for name, values in environment.items():
-            said = ", ".join(f"{key} {value}" for key, value in values.items())
-            pairs.append((f"{name}, attempt {attempt}", said))
-    whole = h("pre", run.config.model_dump_json(indent=2), cls="text")
-    return h("div", facts(pairs), folded("The whole configuration", whole))
+            text = ", ".join(f"{key} {value}" for key, value in values.items())
+            pairs.append((f"{name}, attempt {attempt}", text))
+    configuration = h("pre", run.config.model_dump_json(indent=2), cls="text")
+    return h("div", facts(pairs), folded("The whole configuration", configuration))

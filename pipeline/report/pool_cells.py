@@ -20,11 +20,11 @@ def pool_cells(pool: CompletionPool) -> list[Cell]:
     name = posixpath.basename(pool.address.rstrip("/"))
     cells = []
     for benchmark in pool.benchmarks:
-        asked = [q for q in pool.questions if q.question.benchmark == benchmark]
+        questions = [q for q in pool.questions if q.question.benchmark == benchmark]
         for source in (each for each in pool_sources(pool.science) if each.chain == 0):
             label, strategy = source.label, source.strategy
-            ends = [replay(strategy, q.question, q.recording()) for q in asked]
-            rows = map(partial(pool_outcome, name, label), asked, ends)
+            ends = [replay(strategy, q.question, q.recording()) for q in questions]
+            rows = map(partial(pool_outcome, name, label), questions, ends)
             cells.append(
                 Cell(
                     run=name,
@@ -36,7 +36,7 @@ def pool_cells(pool: CompletionPool) -> list[Cell]:
                     rule=rule_of(pool.science, strategy),
                     strategy=strategy,
                     rows=tuple(rows),
-                    without_gold=frozenset(q.key for q in asked if q.gold is None),
+                    without_gold=frozenset(q.key for q in questions if q.gold is None),
                 )
             )
     return cells

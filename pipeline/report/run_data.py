@@ -247,12 +247,12 @@ def without_gold(questions: Mapping[QuestionKey, Seen]) -> frozenset[QuestionKey
 
 def _capped(run: RunDir) -> Capped | None:
     """What summary.json says, unless an attempt has begun since."""
-    said = summary(run.folder).get("capped")
-    if not isinstance(said, dict) or not said.keys() >= {"attempt", "name", "spent", "cap"}:
+    capped = summary(run.folder).get("capped")
+    if not isinstance(capped, dict) or not capped.keys() >= {"attempt", "name", "spent", "cap"}:
         return None
-    if said["attempt"] != run.newest().number:
+    if capped["attempt"] != run.newest().number:
         return None
-    return Capped(name=said["name"], spent=said["spent"], cap=said["cap"])
+    return Capped(name=capped["name"], spent=capped["spent"], cap=capped["cap"])
 
 
 def rules_in(cells: Iterable[Cell]) -> tuple[Rule, ...]:
@@ -291,7 +291,7 @@ def cells_of(
         schema: of the outcomes.
         questions: all that were asked.
     """
-    asked = Counter(benchmark for benchmark, _ in questions)
+    counts = Counter(benchmark for benchmark, _ in questions)
     found: dict[tuple[str, str], RowsTable] = {}
     for row in outcomes:
         found.setdefault((row["benchmark"], row["strategy"]), RowsTable(schema)).add(row)
@@ -312,7 +312,7 @@ def cells_of(
             strategy=strategy,
             rows=grouped[(source.name, label)],
             without_gold=no_gold,
-            not_run=asked[source.name] - ended[(source.name, label)],
+            not_run=counts[source.name] - ended[(source.name, label)],
             rules=rules,
             copies=copies,
         )

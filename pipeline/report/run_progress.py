@@ -81,10 +81,10 @@ def _ended(run: RunData) -> bool:
 
 
 def _limits(run: RunData) -> dict[str, Mapping[str, float | None]]:
-    told: Mapping[str, Any] = next((r["limits"] for r in run.metrics[::-1] if "limits" in r), {})
+    limits: Mapping[str, Any] = next((r["limits"] for r in run.metrics[::-1] if "limits" in r), {})
     unknown = {"spent": None}
     caps = run.config.runtime.limits.caps
-    return {name: {**told.get(name, unknown), "cap": cap} for name, cap in caps.items()}
+    return {name: {**limits.get(name, unknown), "cap": cap} for name, cap in caps.items()}
 
 
 def _last_of_attempts(metrics: Sequence[Row]) -> Iterator[Row]:

@@ -142,12 +142,12 @@ def not_run(
         questions: that were asked.
         done: ids of the questions with a final outcome, by (strategy, benchmark).
     """
-    asked: dict[str, list[str]] = {}
+    by_benchmark: dict[str, list[str]] = {}
     for benchmark, question in questions:
-        asked.setdefault(benchmark, []).append(question)
+        by_benchmark.setdefault(benchmark, []).append(question)
     found = []
     for label in labels:
-        for benchmark, ids in asked.items():
+        for benchmark, ids in by_benchmark.items():
             ended = frozenset(done.get((label, benchmark), ()))
             left = [question for question in ids if question not in ended]
             if left:

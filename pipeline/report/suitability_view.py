@@ -17,10 +17,10 @@ from pipeline.theory.transitions import labels_of_verdicts
 def suitability_of(cells: Sequence[Cell]) -> Suitability | None:
     """The diagnostics of one benchmark, from its longest MR-Thinking chains; None without
     chains."""
-    whole = [cell for cell in cells if cell.kind == "mr_thinking" and cell.n > 1]
-    if not whole:
+    chains = [cell for cell in cells if cell.kind == "mr_thinking" and cell.n > 1]
+    if not chains:
         return None
-    rows = max(whole, key=lambda cell: cell.n).rows
+    rows = max(chains, key=lambda cell: cell.n).rows
     return suitability(
         [labels_of_verdicts(row["round_verdicts"]) for row in rows],
         [row["round_scores"] for row in rows],
@@ -43,8 +43,8 @@ def numbers_of(found: Suitability) -> Html:
     """All diagnostics as a table, folded."""
     rows: list[tuple[str, str, str]] = []
     if found.auc_within is not None:
-        told = words.decimal_with(found.auc_within)
-        rows.append(("verifier's AUC within a question", told, words.NONE))
+        auc = words.decimal_with(found.auc_within)
+        rows.append(("verifier's AUC within a question", auc, words.NONE))
     rows += [
         (
             f"correlation of rightness, {words.plural(each.lag, 'round')} apart",
@@ -58,12 +58,12 @@ def numbers_of(found: Suitability) -> Html:
         for name, p in zip("ab", found.drift, strict=True)
     ]
     if found.order is not None:
-        told = f"{words.points(found.order.value)} "
-        told += words.points_range(found.order.low, found.order.high)
-        rows.append(("a change after a change, points more likely [99 %]", told, words.points(0)))
+        auc = f"{words.points(found.order.value)} "
+        auc += words.points_range(found.order.low, found.order.high)
+        rows.append(("a change after a change, points more likely [99 %]", auc, words.points(0)))
     for model, gain in () if found.models is None else found.models.gain.items():
-        told = words.decimal_with(gain, 1)
-        rows.append((f"log likelihood of later rounds, {model} over H [99 %]", told, words.NONE))
+        auc = words.decimal_with(gain, 1)
+        rows.append((f"log likelihood of later rounds, {model} over H [99 %]", auc, words.NONE))
     return folded(
         f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers",
         table(("", "observed [95 %]", "of the fitted chain"), rows),

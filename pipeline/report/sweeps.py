@@ -50,11 +50,11 @@ def sentence(rows: Sequence[Row], name: str) -> str:
         for row in rows
         if row["measure"] == "mean_difference" and row["family"] == best["family"]
     ]
-    told = f": {'; '.join(ahead)} (points, not corrected)" if ahead else ""
+    ahead_words = f": {'; '.join(ahead)} (points, not corrected)" if ahead else ""
     return (
         f"{name}: over budgets of {words.count(min(budgets))} to {words.count(max(budgets))} "
         f"tokens a question {best['family']} has the highest mean accuracy, "
-        f"{words.percent_with(interval_in(best))}{told}."
+        f"{words.percent_with(interval_in(best))}{ahead_words}."
     )
 
 

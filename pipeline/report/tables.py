@@ -80,13 +80,13 @@ def html_of(made: Table, adjusted: Adjusted = MappingProxyType({})) -> Html:
         if not entries:
             rows.append([h("b", name), *[""] * len(made.columns) * (2 if made.tokens else 1)])
             continue
-        said = {_row_setting(entry.column) for entry in entries if entry.column}
+        settings = {_row_setting(entry.column) for entry in entries if entry.column}
         label: list[Child] = [name]
-        if len(said) == 1 and not made.shared:
-            label.append(h("small", *said))
+        if len(settings) == 1 and not made.shared:
+            label.append(h("small", *settings))
         cells: list[Child] = []
         for entry in entries:
-            cells += _html_entry(entry, made.tokens, adjusted, whole=len(said) > 1)
+            cells += _html_entry(entry, made.tokens, adjusted, whole=len(settings) > 1)
         rows.append([label, *cells])
     header: list[Child] = [""]
     for column in made.columns:
@@ -143,17 +143,17 @@ def _html_against(label: str, made: Comparison, adjusted: Adjusted) -> Html:
     p = adjusted.get((made, "accuracy"))
     tested = ("not tested" if p is None else words.p_value(p)).replace(" ", "\N{NO-BREAK SPACE}")
     ends = words.points_range(made.difference.low, made.difference.high)
-    said = f"{label} {words.points(made.difference.value)} {ends}, {tested}"
-    return h("small", said, cls="differs" if p is not None and p < 0.05 else None)
+    text = f"{label} {words.points(made.difference.value)} {ends}, {tested}"
+    return h("small", text, cls="differs" if p is not None and p < 0.05 else None)
 
 
 def _html_paper(entry: Entry, measure: int) -> Html | None:
     value = entry.paper[measure]
     if value is None:
         return None
-    said = f"paper {_number(value, measure)}"
+    text = f"paper {_number(value, measure)}"
     outside = entry.differs(measure)
-    return h("small", f"{said} outside" if outside else said, cls="differs" if outside else None)
+    return h("small", f"{text} outside" if outside else text, cls="differs" if outside else None)
 
 
 def csv_of(tables: Sequence[Table]) -> str:
@@ -269,18 +269,18 @@ def latex_of(made: Table) -> str:
 
 
 def _latex_cell(entry: Entry, measure: int) -> str:
-    said = entry.missing
+    text = entry.missing
     if entry.column is not None:
         interval = (entry.column.accuracy, entry.column.tokens)[measure]
         ends = words.percent_range(interval) if measure == 0 else words.count_range(interval)
         value = words.NONE if interval is None else _number(interval.value, measure)
         tuned = f" {{{entry.column.tuned}}}" if entry.column.tuned and measure == 0 else ""
-        said = f"{value} {ends}{tuned}".rstrip()
+        text = f"{value} {ends}{tuned}".rstrip()
     published = entry.paper[measure]
     if published is None:
-        return latex(said)
+        return latex(text)
     dagger = r"$^\dagger$" if entry.differs(measure) else ""
-    return f"{latex(said)} ({latex(_number(published, measure))}{dagger})"
+    return f"{latex(text)} ({latex(_number(published, measure))}{dagger})"
 
 
 def _number(value: float, measure: int) -> str:

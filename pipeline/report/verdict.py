@@ -49,8 +49,8 @@ def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
     if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in cell.rules):
         n = words.plural(max(len(cell.rows) for cell in cells), "question")
         line = f"Nothing was answered right: none of {n} of {benchmark}"
-        said = "That holds for every strategy and answer rule, so none can be compared."
-        return Verdict(line=line, tiles=(), sentences=(said, *worth), lead=None)
+        sentence = "That holds for every strategy and answer rule, so none can be compared."
+        return Verdict(line=line, tiles=(), sentences=(sentence, *worth), lead=None)
     if lead is not None and lead.accuracy is not None:
         others = (c for c in cells if c.kind == "base" and c is not lead.first.of.cell)
         base = next(map(column_of, others), None)
@@ -65,11 +65,11 @@ def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
         return Verdict(line=line, tiles=(), sentences=(), lead=lead)
     best = max(cells, key=lambda cell: _value(cell))
     line = f"{best.name} answers {words.percent(_value(best))} of {benchmark} right"
-    said = (
+    sentence = (
         f"Its 95 % interval is {words.percent_range(accuracy(best, best.rule))}. No MR-Thinking "
         f"run of the same N stands beside it, so nothing is said on tokens saved."
     )
-    return Verdict(line=line, tiles=(), sentences=(said, *worth), lead=lead)
+    return Verdict(line=line, tiles=(), sentences=(sentence, *worth), lead=lead)
 
 
 def corrected_interval(lead: Comparison) -> tuple[float, float]:
@@ -133,17 +133,17 @@ def line_of(lead: Comparison, unit: str = "tokens") -> str:
     """Both accuracies, their difference, settled or not, and the tokens."""
     gain = _gain(lead)
     if lead.distinguishable:
-        told = f"{words.points(gain)} points"
+        difference = f"{words.points(gain)} points"
     elif gain:
-        told = f"{words.points(gain)} points, not settled"
+        difference = f"{words.points(gain)} points, not settled"
     else:
-        told = "no difference"
+        difference = "no difference"
     first, second = (
         words.percent(None if side.accuracy is None else side.accuracy.value)
         for side in (lead.first, lead.second)
     )
     return (
-        f"{lead.first.method} {first}, {_at_best(lead.second)} {second}: {told}; "
+        f"{lead.first.method} {first}, {_at_best(lead.second)} {second}: {difference}; "
         f"{_cost(lead, unit)}"
     )
 

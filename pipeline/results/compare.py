@@ -158,19 +158,19 @@ def corrected(tests: Sequence[Test]) -> dict[Test, tuple[float, int]]:
 def compare(first: Column, second: Column) -> Comparison | None:
     """One comparison, not corrected yet; None without a question that both answered."""
     right, other, mine, theirs, everything = _paired(first, second)
-    asked = ~np.isnan(mine) & ~np.isnan(theirs)
-    if not asked.any():
+    answered = ~np.isnan(mine) & ~np.isnan(theirs)
+    if not answered.any():
         return None
-    both = asked & ~np.isnan(right) & ~np.isnan(other)
-    mine, theirs, apart = mine[asked], theirs[asked], (right - other)[both]
+    both = answered & ~np.isnan(right) & ~np.isnan(other)
+    mine, theirs, difference = mine[answered], theirs[answered], (right - other)[both]
     counts = is_binary(right[both]) and is_binary(other[both])
-    accuracy, p, discordant = _difference(apart, counts)
+    accuracy, p, discordant = _difference(difference, counts)
     tested = TEST not in (first.chosen_on, second.chosen_on)
     return Comparison(
         first=first,
         second=second,
-        n_questions=len(apart),
-        left_out=everything - len(apart),
+        n_questions=len(difference),
+        left_out=everything - len(difference),
         only_first=discordant[0],
         only_second=discordant[1],
         accuracy=accuracy,
@@ -179,7 +179,7 @@ def compare(first: Column, second: Column) -> Comparison | None:
         p_accuracy=p if tested else None,
         p_tokens=t_test(mine - theirs) if tested else None,
         p_adjusted=p if tested else None,
-        accuracy_D=apart,
+        accuracy_D=difference,
         tokens_D=mine - theirs,
     )
 
@@ -192,8 +192,8 @@ def _difference(
         return None, None, (0, 0)
     if not counts:
         return mean_interval(values_Q), t_test(values_Q), (0, 0)
-    alone = int(np.sum(values_Q > 0)), int(np.sum(values_Q < 0))
-    return difference(values_Q), mcnemar(*alone), alone
+    discordant = int(np.sum(values_Q > 0)), int(np.sum(values_Q < 0))
+    return difference(values_Q), mcnemar(*discordant), discordant
 
 
 def difference(values_Q: FloatArray) -> Interval:
