@@ -68,7 +68,7 @@ class Nothing:
 
 @pytest.mark.parametrize("replicas", [1, 256])
 def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
-    """Less than 20 KB a minute, in parts that are never written again; the last row is complete,
+    """Less than 30 KB a minute, in parts that are never written again; the last row is complete,
     and rows of an earlier version come before."""
     monkeypatch.setattr("actors.driver.metric_rows.RunMetrics", lambda _: Nothing())
     run = new_run(config_of(tmp_path))
@@ -87,7 +87,7 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     kept = list((tmp_path / "r" / "metrics").glob("*"))
     told = run.metrics()
 
-    assert sum(path.stat().st_size for path in kept) < 20_000 * minutes
+    assert sum(path.stat().st_size for path in kept) < 30_000 * minutes
     assert len(kept) < 2 * minutes
     assert [row["attempt"] for row in told] == [0] + [1] * 6 * minutes
     assert [row["rounds"] for row in told[1:]] == list(range(6 * minutes))
