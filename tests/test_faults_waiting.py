@@ -75,7 +75,7 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     (tmp_path / "r" / "metrics.jsonl").write_text('{"attempt": 0}\n')
     account = Account(replicas)
     rows = MetricRows(run, run.attempt(1), account, Nothing(), None)
-    seen, minutes = {}, 20
+    seen, minutes = {}, 10
     for tick in range(6 * minutes):
         totals = {"stops": {"budget": tick}, "rounds": tick, "idle_s": tick / 7}
         rows.log(totals, 0, (0, 1_000), 10.0 * tick)
