@@ -155,8 +155,8 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
         "scoring, meanwhile,": planned.verify_h,
         "the longest chain, were it alone,": planned.chain_h,
     }
-    generating, scoring, alone = parts
-    slowest = generating if planned.generate_h >= planned.chain_h else alone
+    generating, scoring, longest = parts
+    slowest = generating if planned.generate_h >= planned.chain_h else longest
     if planned.verify_h >= planned.chains_h:
         slowest = scoring
     yield ", ".join(f"{name} takes {_time(hours)}" for name, hours in parts.items())

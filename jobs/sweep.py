@@ -81,8 +81,8 @@ def main(argv: list[str] | None = None) -> int:
     folder.prepare(name)
     pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks).comparable()
     pool = predicted_pool(pool, config.priors, arguments.features)
-    asked, unscored = _asked(config, pool)
-    settings, notes = fitting(pool, asked)
+    possible, unscored = _asked(config, pool)
+    settings, notes = fitting(pool, possible)
     if unscored:
         notes.append(f"left out, as the pool has no scores: {', '.join(unscored)}")
     if pool.imported is not None:

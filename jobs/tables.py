@@ -276,8 +276,8 @@ def _lines(rows: list[Row], choose: Sequence[str]) -> list[Row]:
         groups.setdefault((row["strategy"], fixed), []).append(row)
     kept = []
     for group in groups.values():
-        alone = len({row["settings"] for row in group if row["chosen_on"] is None}) == 1
-        kept += [row for row in group if row["chosen_on"] is not None or alone]
+        single = len({row["settings"] for row in group if row["chosen_on"] is None}) == 1
+        kept += [row for row in group if row["chosen_on"] is not None or single]
     return kept
 
 

@@ -85,9 +85,9 @@ def features_of(
     """
     address, prompts = cache_address(config), config.science.prompts
     cache = FeatureCache.of(address, backbone, pooling)
-    asked = {digest_of(m): m for m in (messages_of(prompts, row["text"]) for row in questions)}
-    known = cache.read(asked)
-    missing = {digest: messages for digest, messages in asked.items() if digest not in known}
+    by_digest = {digest_of(m): m for m in (messages_of(prompts, row["text"]) for row in questions)}
+    known = cache.read(by_digest)
+    missing = {digest: messages for digest, messages in by_digest.items() if digest not in known}
     if missing:
         if config.runtime.scripted is not None:
             raise ConfigError("scripted engines have no states to make features of")

@@ -157,8 +157,8 @@ class _Data:
 
         generator = torch.Generator().manual_seed(seed)
         sets = {
-            part: tuple(torch.tensor(array, dtype=torch.float32) for array in told)
-            for part, told in self._sets.items()
+            part: tuple(torch.tensor(array, dtype=torch.float32) for array in rows_of_part)
+            for part, rows_of_part in self._sets.items()
         }
         x, successes, trials = sets[Part.TRAINING]
         validation = sets.get(Part.VALIDATION)
@@ -198,10 +198,10 @@ def _with_counts(
     head: Head, targets: Sequence[Target], features: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     counts = [target.counts[head] for target in targets]
-    told = np.array([count.trials > 0 for count in counts], dtype=np.bool_)
+    counted = np.array([count.trials > 0 for count in counts], dtype=np.bool_)
     successes = np.array([count.successes for count in counts], dtype=np.float64)
     trials = np.array([count.trials for count in counts], dtype=np.float64)
-    return features[told], successes[told], trials[told]
+    return features[counted], successes[counted], trials[counted]
 
 
 def _loss(output: Any, successes: Any, trials: Any) -> Any:

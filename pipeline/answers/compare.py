@@ -99,8 +99,8 @@ class Comparison:
             return False
         if self._rounded(gold, predicted):
             return True
-        alike = gold.unit == predicted.unit
-        if alike and gold.percent != predicted.percent:
+        same_unit = gold.unit == predicted.unit
+        if same_unit and gold.percent != predicted.percent:
             return self.expressions(self._as_written(gold), self._as_written(predicted))
         return False
 

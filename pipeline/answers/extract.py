@@ -330,8 +330,8 @@ def extract(text: str, *, choices: bool = False, cut: bool = False) -> str | Non
             continue
         answer = reading(reply)
         if answer is not None:
-            said = _LETTER.findall(answer) if choices and len(answer) < 30 else []
-            return said[0] if len(said) == 1 and "or" not in answer.split() else answer
+            letters = _LETTER.findall(answer) if choices and len(answer) < 30 else []
+            return letters[0] if len(letters) == 1 and "or" not in answer.split() else answer
     return None
 
 

@@ -171,12 +171,12 @@ def verdict_of(reply: str) -> Verdict:
     """The verdict of a judge's reply: the word of its last line; UNGRADED where it has none, or
     words that contradict each other."""
     lines = [line for line in after_thinking(reply).splitlines() if line.strip()]
-    said = set()
+    verdicts = set()
     for negated, right, wrong in _JUDGED.findall(lines[-1] if lines else ""):
-        said.add(bool(right) != bool(negated) if right or wrong else None)
-    if len(said) != 1 or None in said:
+        verdicts.add(bool(right) != bool(negated) if right or wrong else None)
+    if len(verdicts) != 1 or None in verdicts:
         return Verdict.UNGRADED
-    return Verdict.RIGHT if True in said else Verdict.WRONG
+    return Verdict.RIGHT if True in verdicts else Verdict.WRONG
 
 
 class PublicTest(NamedTuple):

@@ -152,22 +152,22 @@ def find(
     formulas = None if numbers else same_formula(gold, prediction)
     if formulas is not None:
         return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNREAD}[formulas[0]]
-    expected, given = read(gold, limit=limit), read(prediction, limit=limit)
+    expected, answer = read(gold, limit=limit), read(prediction, limit=limit)
     numeral = isinstance(expected, BaseNumeral) and expected.digits
     if numeral == prediction.strip(" $").upper():
         return Finding.RIGHT
-    if any(isinstance(value, Unread) and value.too_large for value in (expected, given)):
-        return Finding.TOO_LARGE if expected.text != given.text else Finding.RIGHT
-    texts = (expected.text, given.text)
+    if any(isinstance(value, Unread) and value.too_large for value in (expected, answer)):
+        return Finding.TOO_LARGE if expected.text != answer.text else Finding.RIGHT
+    texts = (expected.text, answer.text)
     if len({"abs(" in text for text in texts}) > 1 and "ln(" not in texts[0] + texts[1]:
         prove = None  # a computer algebra system takes variables as positive
     comparison = Comparison(Work(limit), prove)
     try:
-        if ordered and isinstance(expected, ListOf) and isinstance(given, ListOf):
-            in_order = comparison.in_order(expected.items, given.items)
+        if ordered and isinstance(expected, ListOf) and isinstance(answer, ListOf):
+            in_order = comparison.in_order(expected.items, answer.items)
             return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNPROVEN}[in_order]
-        decision = comparison.equal(expected, given)
-        scalars = isinstance(expected, Scalar) and isinstance(given, Scalar)
+        decision = comparison.equal(expected, answer)
+        scalars = isinstance(expected, Scalar) and isinstance(answer, Scalar)
         if decision is False and scalars:
             decision = _letter_units(gold, prediction, comparison, limit)
         constants = [
@@ -175,19 +175,19 @@ def find(
         ]
         if decision is not True and constants not in ([gold, prediction], [prediction, gold]):
             decision = comparison.equal(*(read(text, limit=limit) for text in constants))
-        others = _other_manners(expected, given, (gold, prediction))
+        others = _other_manners(expected, answer, (gold, prediction))
         for manner in others if decision is not True else ():
             other = comparison.equal(read(gold, manner, limit), read(prediction, manner, limit))
             decision = True if other else decision
-        if decision is None and isinstance(given, Unread):
-            decision = _approximated(expected, given, comparison, limit)
-            decision = decision or _by_sides(expected, given, comparison, limit)
+        if decision is None and isinstance(answer, Unread):
+            decision = _approximated(expected, answer, comparison, limit)
+            decision = decision or _by_sides(expected, answer, comparison, limit)
     except TooLarge:
         return Finding.TOO_LARGE
     if decision is not None:
         return Finding.RIGHT if decision else Finding.WRONG
-    unread = [isinstance(value, Unread) for value in (expected, given)]
-    if any(unread) and _squeezed(expected.text) == _squeezed(given.text):
+    unread = [isinstance(value, Unread) for value in (expected, answer)]
+    if any(unread) and _squeezed(expected.text) == _squeezed(answer.text):
         return Finding.RIGHT
     return Finding.UNREAD if any(unread) else Finding.UNPROVEN
 

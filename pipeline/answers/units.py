@@ -188,10 +188,10 @@ def _spelling(tokens: list[Token]) -> str:
     """The tokens as they stood, where they may be a unit; else something that is none."""
     text = ""
     for token in tokens:
-        apart = token.spaced or (token.type is Type.TEXT and not token.plain)
+        separate = token.spaced or (token.type is Type.TEXT and not token.plain)
         piece = _SPELT.get(token.text, "?") if token.type is Type.COMMAND else token.text
         known = token.type is not Type.SIGN or piece in "{}()^/-.%*'"
-        text += (" " if apart else "") + (re.sub("[{}()]", "", piece) if known else "?")
+        text += (" " if separate else "") + (re.sub("[{}()]", "", piece) if known else "?")
     text = re.sub(r"\\mu ?", "μ", text).replace("\\Omega", "Ω")
     return text.replace("^°", "°").replace("^ °", "°")
 
@@ -201,8 +201,8 @@ def _is_upright(tokens: list[Token], place: int) -> bool:
     tail = tokens[place:]
     if any(t.text == "circ" for t in tail):  # of a number, not of the argument of a function
         return not any(t.type is Type.COMMAND and t.text in FUNCTIONS for t in tokens[:place])
-    alone = len(tail) == 1 and tail[0].type is Type.COMMAND
-    return alone or any(t.type is Type.TEXT or t.text == "%" for t in tail)
+    single = len(tail) == 1 and tail[0].type is Type.COMMAND
+    return single or any(t.type is Type.TEXT or t.text == "%" for t in tail)
 
 
 def unit_of(remark: str) -> Unit | None:

@@ -145,7 +145,7 @@ def value_at(row: Mapping[str, Any], text: str) -> Any:
         return row[text]
     if "{" not in text:
         return _nested(row, text)
-    said = []
+    parts = []
     for name, may_miss in _parts(text):
         value = row[name] if name in row else _nested(row, name)
         if value is None or (isinstance(value, str) and not value.strip()):
@@ -154,8 +154,8 @@ def value_at(row: Mapping[str, Any], text: str) -> Any:
             value = ""
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             value = "\n".join(value)
-        said.append(str(value).strip())
-    filled = iter(said)
+        parts.append(str(value).strip())
+    filled = iter(parts)
     return _PART.sub(lambda _: next(filled), text).strip()
 
 

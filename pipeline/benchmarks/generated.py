@@ -101,7 +101,7 @@ def gold(question: str) -> str:
 
 
 def _value_of_steps(question: str) -> int:
-    *definitions, asked = question.strip().split(";")
+    *definitions, last = question.strip().split(";")
     values: dict[str, int] = {}
     results: dict[str, int] = {}
     for definition in definitions:
@@ -113,9 +113,9 @@ def _value_of_steps(question: str) -> int:
             values[match[1]] = results[match[1]] = apply(values[match[2]], match[3], right)
         else:
             raise unreadable(question)
-    if asked[1:] not in results:
+    if last[1:] not in results:
         raise unreadable(question)
-    return results[asked[1:]]
+    return results[last[1:]]
 
 
 def unreadable(question: str) -> DataError:
@@ -184,9 +184,9 @@ def level_of(benchmark: str) -> int | None:
 def draw_steps(rng: np.random.Generator, split: Split, *, level: int) -> GeneratedQuestion:
     """A random problem of K operations."""
     while True:
-        text, asked, value = _steps(rng, level)
+        text, name, value = _steps(rng, level)
         if split_of_text(text) == split:
-            return GeneratedQuestion(text, f"{text};?{asked}", str(value))
+            return GeneratedQuestion(text, f"{text};?{name}", str(value))
 
 
 def _steps(rng: np.random.Generator, level: int) -> tuple[str, str, int]:

@@ -144,11 +144,11 @@ def _ungraded(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]
     """A warning of a benchmark without gold answers."""
     if items[0].gold is not None:
         return ()
-    said = (
+    reason = (
         f"{source.name} has no gold answers and is not graded; if they stand in a field, name it: "
         "fields: {answer: COLUMN}"
     )
-    return (said,)
+    return (reason,)
 
 
 def _copies(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:

@@ -173,9 +173,9 @@ def _gold(answer: Any, fields: Fields) -> str:
     if isinstance(answer, str):
         if answer.strip().lower() == "nan":
             raise DataError(f"an answer must be given, got {answer!r}")
-        alone = len(answer) <= _SHORT and "\n" not in answer.strip()
+        short = len(answer) <= _SHORT and "\n" not in answer.strip()
         worked = (fields.answer or "").rpartition(".")[2].lower() == "solution"
-        if worked and not alone and "####" not in answer and not boxes(answer):
+        if worked and not short and "####" not in answer and not boxes(answer):
             raise DataError(
                 "a worked solution must give its answer in \\boxed{} or behind ####, "
                 f"got {answer[-_SHORT:]!r}"
@@ -199,11 +199,11 @@ def _gold_as_it_is(answer: Any) -> str:
 
 def _with_unit(gold: str, unit: str | None) -> str:
     """A gold answer with the unit that stands in a field of its own."""
-    said = (unit or "").replace("$", "").strip()
+    stated = (unit or "").replace("$", "").strip()
     is_list = "," in gold or ";" in gold
-    if is_list or said.lower() in _NOTHING:
+    if is_list or stated.lower() in _NOTHING:
         return gold
-    return f"{gold} \\times {said}" if said.startswith("10^") else f"{gold} {said}"
+    return f"{gold} \\times {stated}" if stated.startswith("10^") else f"{gold} {stated}"
 
 
 def _choices(row: Row, own: Fields) -> Any:
@@ -286,11 +286,15 @@ def choices_of(value: Any) -> tuple[list[str], list[str]]:
         for text in texts
     ):
         raise DataError(f"choices must be 2 to {len(LETTERS)} texts, got {value!r}")
-    said = [str(text).strip() for text in texts]
-    marks = [_LABEL.match(text) for text in said]
+    options = [str(text).strip() for text in texts]
+    marks = [_LABEL.match(text) for text in options]
     if all(mark and mark[1].upper() == LETTERS[i] for i, mark in enumerate(marks)):
-        said = [text[mark.end() :].strip() for text, mark in zip(said, marks, strict=True) if mark]
-    return [str(label) for label in labels[: len(said)]] or list(LETTERS[: len(said)]), said
+        options = [
+            text[mark.end() :].strip() for text, mark in zip(options, marks, strict=True) if mark
+        ]
+    return [str(label) for label in labels[: len(options)]] or list(
+        LETTERS[: len(options)]
+    ), options
 
 
 def right_choice(

@@ -80,11 +80,11 @@ class Form:
             functions = [tool["function"] for tool in self.tools]
             called = [_call_schema(f) for f in functions if wanted in (None, f["name"])]
             return called[0] if len(called) == 1 else {"anyOf": called}
-        asked = fields.get("response_format", {})
-        if asked.get("type") == "json_schema":
-            schema: dict[str, Any] = asked["json_schema"].get("schema", {"type": "object"})
+        form = fields.get("response_format", {})
+        if form.get("type") == "json_schema":
+            schema: dict[str, Any] = form["json_schema"].get("schema", {"type": "object"})
             return schema
-        return {"type": "object"} if asked and not self.tools else None
+        return {"type": "object"} if form and not self.tools else None
 
     def as_calls(self, text: str) -> str:
         """A reply that was held to the `schema` of a call, with the marks of a call around it."""

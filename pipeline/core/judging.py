@@ -142,16 +142,16 @@ def probability_of_right(judge: Judge, logprobs: Mapping[str, float]) -> float:
     Raises:
         VerifierError: where none of them has a probability.
     """
-    told = {word: value for word, value in logprobs.items() if value > -math.inf}
-    if not told or any(math.isnan(value) for value in told.values()):
+    known = {word: value for word, value in logprobs.items() if value > -math.inf}
+    if not known or any(math.isnan(value) for value in known.values()):
         raise VerifierError(
             f"nan: one of {', '.join(map(repr, (*judge.right, *judge.wrong)))} must have a "
             f"probability, got {dict(logprobs)}"
         )
-    top = max(told.values())
+    top = max(known.values())
     weights = {
         word: math.exp((value - top) / judge.calibration_temperature)
-        for word, value in told.items()
+        for word, value in known.items()
     }
     yes = math.fsum(weights.get(word, 0.0) for word in judge.right)
     return yes / (yes + math.fsum(weights.get(word, 0.0) for word in judge.wrong))
@@ -182,13 +182,13 @@ def _verdict(judge: Judge, reply: str) -> bool | None:
     yes = {word.strip().lower() for word in judge.right}
     words = sorted({word.strip() for word in (*judge.right, *judge.wrong)}, key=len, reverse=True)
     word = r"(?<!\w)(" + "|".join(map(re.escape, words)) + r")(?!\w)"
-    said = after_thinking(reply)
+    answer = after_thinking(reply)
     for pattern, flags in (
         (rf"^[^\w\n]*{word}[^\w\n]*$|{word}[\W_]*\Z", re.IGNORECASE | re.MULTILINE),
         (word, re.NOFLAG),
         (word, re.IGNORECASE),
     ):
-        found = list(re.finditer(pattern, said, flags))
+        found = list(re.finditer(pattern, answer, flags))
         if found:
             return found[-1][found[-1].lastindex or 0].lower() in yes
     return None

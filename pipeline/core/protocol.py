@@ -402,13 +402,13 @@ def decisions(
     if not isinstance(steps, Generator):
         raise ProtocolError(f"decide must be a generator, it returned {steps!r}")
     try:
-        asked = next(steps)
+        requests = next(steps)
         while True:
-            if not isinstance(asked, Generate):
-                raise ProtocolError(f"decide must yield Generate, got {asked!r}")
-            observations = yield asked.requests
-            check_observations(observations, asked)
-            asked = steps.send(observations)
+            if not isinstance(requests, Generate):
+                raise ProtocolError(f"decide must yield Generate, got {requests!r}")
+            observations = yield requests.requests
+            check_observations(observations, requests)
+            requests = steps.send(observations)
     except StopIteration as end:
         if not isinstance(end.value, Stop):
             raise ProtocolError(f"decide must return a Stop, got {end.value!r}") from None

@@ -152,11 +152,11 @@ def after_thinking(text: str) -> str:
 
 def opened_by(prompt: str, reasoning: Reasoning | None = None) -> str:
     """The opening mark, with the white space after it, at the very end of `prompt`; else ``""``."""
-    said = prompt.rstrip()
-    if reasoning is not None and said.endswith(reasoning.open.rstrip()):
-        return prompt[len(said) - len(reasoning.open.rstrip()) :]
-    found = _OPENED.search(said[-100:])
-    return prompt[len(said) - len(found[0]) :] if found else ""
+    end = prompt.rstrip()
+    if reasoning is not None and end.endswith(reasoning.open.rstrip()):
+        return prompt[len(end) - len(reasoning.open.rstrip()) :]
+    found = _OPENED.search(end[-100:])
+    return prompt[len(end) - len(found[0]) :] if found else ""
 
 
 def _of_channels(text: str) -> Parts:

@@ -59,8 +59,8 @@ def of_one_model(entries: Sequence[Entry], model: str | None) -> tuple[list[Entr
     if model in named:
         return [entry for entry in entries if entry.model == model], model
     if len(named) > 1:
-        said = ", ".join(f"{name} ({count:,})" for name, count in named.most_common(12))
-        raise DataError(f"a pool must be of one model, got {said}: choose one with --model")
+        models = ", ".join(f"{name} ({count:,})" for name, count in named.most_common(12))
+        raise DataError(f"a pool must be of one model, got {models}: choose one with --model")
     return list(entries), model or next(iter(named))
 
 
@@ -113,8 +113,8 @@ def _question(key: Key, entries: Sequence[Entry]) -> Drawn:
         )
     facts = next(iter(golds.values()), entries[0])
     if facts.question is None:
-        asked = next((entry.question for entry in entries if entry.question is not None), None)
-        facts = replace(facts, question=asked)
+        text = next((entry.question for entry in entries if entry.question is not None), None)
+        facts = replace(facts, question=text)
     chains: dict[str, list[Entry]] = {}
     samples = []
     for entry in entries:

@@ -120,14 +120,14 @@ def answer_of(recorded: tuple[str | None, str | None, bool]) -> str | None:
     Args:
         recorded: text, recorded answer, whether labels are trusted.
     """
-    text, given, trusted = recorded
+    text, answer, trusted = recorded
     if text is not None and not trusted:
-        given = extract(text)
-    elif given is not None and ("\n" in given.strip() or len(given) > _LONG_ANSWER):
-        given = extract(given)  # some scorers record the whole reply
-    if given is None and text is not None:
-        given = extract(text)
-    return None if given is None or not given.strip() else encodable(given.strip())
+        answer = extract(text)
+    elif answer is not None and ("\n" in answer.strip() or len(answer) > _LONG_ANSWER):
+        answer = extract(answer)  # some scorers record the whole reply
+    if answer is None and text is not None:
+        answer = extract(text)
+    return None if answer is None or not answer.strip() else encodable(answer.strip())
 
 
 def verdict_of(pair: tuple[str, str]) -> str:
@@ -180,8 +180,8 @@ def content_of(content: Any) -> str | None:
         return content
     if isinstance(content, Sequence):
         parts = [part for part in content if isinstance(part, Mapping)]
-        said = [p.get("text") for p in parts if p.get("type") in _TEXTS]
-        return "".join(text for text in said if isinstance(text, str))
+        texts = [p.get("text") for p in parts if p.get("type") in _TEXTS]
+        return "".join(text for text in texts if isinstance(text, str))
     return None
 
 

@@ -172,14 +172,14 @@ class _Import:
             by_text = {" ".join(item.text.split()): item.gold or "" for item in golds}
             entries = with_golds(entries, by_id, by_text)
         self._digests = Digests()
-        said = [entry for entry in entries if entry.error is None]
-        recorded = [(entry.text, entry.answer, options.labels == "trust") for entry in said]
+        answered = [entry for entry in entries if entry.error is None]
+        recorded = [(entry.text, entry.answer, options.labels == "trust") for entry in answered]
         answers = list(each(answer_of, recorded))
-        self._answers = {id(entry): answer for entry, answer in zip(said, answers, strict=True)}
+        self._answers = {id(entry): answer for entry, answer in zip(answered, answers, strict=True)}
         pairs = list(
             dict.fromkeys(
                 (_reference(gold), answer)
-                for entry, answer in zip(said, answers, strict=True)
+                for entry, answer in zip(answered, answers, strict=True)
                 if answer is not None and (options.labels != "trust" or entry.right is None)
                 for gold in entry.gold
             )
@@ -373,8 +373,8 @@ class _Import:
         return "(recorded)" if all(entry.says_stop is not None for entry in had) else None
 
     def _name(self, benchmark: str) -> str:
-        given = self._options.benchmark if len(self._benchmarks) == 1 else None
-        name = _NOT_IN_NAMES.sub("-", given or benchmark).strip("-._")[:64]
+        named = self._options.benchmark if len(self._benchmarks) == 1 else None
+        name = _NOT_IN_NAMES.sub("-", named or benchmark).strip("-._")[:64]
         return name or "imported"
 
     @property

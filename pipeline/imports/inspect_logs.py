@@ -190,17 +190,17 @@ def _error(sample: Fields, output: Fields) -> str | None:
 
 
 def _question(sample: Fields) -> str | None:
-    asked = last_user_turn(_attached(sample, sample.get("input")))
+    turn = last_user_turn(_attached(sample, sample.get("input")))
     choices = sample.get("choices")
-    if asked is None or not isinstance(choices, Sequence) or not choices:
-        return asked
+    if turn is None or not isinstance(choices, Sequence) or not choices:
+        return turn
     lines = [f"{letter}) {text}" for letter, text in zip(_LETTERS, choices, strict=False)]
-    return "\n".join([asked, "", *lines])
+    return "\n".join([turn, "", *lines])
 
 
 def _targets(target: Any) -> tuple[str, ...]:
-    given = target if isinstance(target, list) else [target]
-    return tuple(text for one in given if (text := text_of(one)))
+    targets = target if isinstance(target, list) else [target]
+    return tuple(text for one in targets if (text := text_of(one)))
 
 
 def _reply(sample: Fields, output: Fields) -> tuple[str | None, str]:

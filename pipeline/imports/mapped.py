@@ -153,8 +153,8 @@ def _entries(row: Mapping[str, Any], where: str, fields: LogMap, position: int) 
         lists = {}
     counts = {what: len(value) for what, value in lists.items()}
     if len(set(counts.values())) > 1:
-        said = ", ".join(f"{what} {count}" for what, count in counts.items())
-        raise DataError(f"lists of one row must be of one length, got {said}")
+        counted = ", ".join(f"{what} {count}" for what, count in counts.items())
+        raise DataError(f"lists of one row must be of one length, got {counted}")
     gold = _value(row, fields.gold)
     golds = gold if isinstance(gold, list) else [gold]
     for number in range(next(iter(counts.values()), 1)):

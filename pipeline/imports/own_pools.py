@@ -75,18 +75,18 @@ def _entries(
     kind: Pool,
     chain: str,
 ) -> Iterator[Entry]:
-    asked = question.question
+    of_pool = question.question
     for place, (entry, verdict) in enumerate(zip(recorded, verdicts, strict=True)):
         seen = entry.observation
         yield Entry(
-            where=f"{pool.address}, question {asked.question_id}, {kind} {chain} {place}",
-            question_id=asked.question_id,
+            where=f"{pool.address}, question {of_pool.question_id}, {kind} {chain} {place}",
+            question_id=of_pool.question_id,
             pool=kind,
             place=place,
             chain=chain,
-            benchmark=asked.benchmark,
+            benchmark=of_pool.benchmark,
             model=pool.science.generator.model,
-            question=asked.text,
+            question=of_pool.text,
             gold=() if question.gold is None else (question.gold,),
             level=question.level,
             right=None if verdict in (None, "ungraded") else verdict == "right",
@@ -133,8 +133,10 @@ def pool_to_go_on_from(address: str) -> CompletionPool:
 
 def ask_alike(values: dict[str, Any], pool: CompletionPool) -> None:
     """Give the values of a configuration the prompts and the sampling of a pool, in place."""
-    asked = pool.science.model_dump(mode="json")
-    values.setdefault("science", {}).update(prompts=asked["prompts"], decoding=asked["decoding"])
+    settings = pool.science.model_dump(mode="json")
+    values.setdefault("science", {}).update(
+        prompts=settings["prompts"], decoding=settings["decoding"]
+    )
 
 
 def carry_over(pool: CompletionPool, run: RunDir, config: RunConfig) -> int:

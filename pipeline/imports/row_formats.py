@@ -70,7 +70,7 @@ def read_lm_eval(files: Sequence[LogFile], *, filter_name: str | None = None) ->
                 )
                 continue
             log.decode_with(where, **_sampling(_argument(row, 1)))
-            alone = len(replies) == 1
+            single = len(replies) == 1
             named = row.get("metrics")
             metrics = (*(named if isinstance(named, list) else ()), "exact_match", "acc")
             for number, text in enumerate(replies):
@@ -85,8 +85,8 @@ def read_lm_eval(files: Sequence[LogFile], *, filter_name: str | None = None) ->
                         question=_asked(row),
                         gold=_gold(row.get("target")),
                         text=text,
-                        answer=_filtered(row) if alone else None,
-                        right=_first_label(row, metrics) if alone else None,
+                        answer=_filtered(row) if single else None,
+                        right=_first_label(row, metrics) if single else None,
                     )
                 )
     log.entries = renumbered(found)
@@ -196,8 +196,8 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
 
 def _judged(row: Row) -> bool | None:
     right = _first_label(row, ("symbolic_correct", "is_correct"))
-    said = re.search(r"Judgement:\s*(Yes|No)\b", text_of(row.get("judgement")) or "", re.I)
-    return right if right is not None or said is None else said[1].lower() == "yes"
+    judgement = re.search(r"Judgement:\s*(Yes|No)\b", text_of(row.get("judgement")) or "", re.I)
+    return right if right is not None or judgement is None else judgement[1].lower() == "yes"
 
 
 def read_openai_batch(
@@ -214,20 +214,20 @@ def read_openai_batch(
         question_of_id: its first group is the question's id.
     """
     log = Log()
-    asked: dict[str, Row] = {}
+    requests: dict[str, Row] = {}
     answered: list[tuple[str, Row]] = []
     for file in files:
         for where, row in log.rows_of(file):
             if row.get("custom_id") is None:
                 _refuse(log, where, "custom_id", row)
             elif isinstance(row.get("body"), Mapping) and "response" not in row:
-                asked[str(row["custom_id"])] = row["body"]
+                requests[str(row["custom_id"])] = row["body"]
             else:
                 answered.append((where, row))
     found: list[Entry] = []
     for where, row in answered:
         custom_id = str(row["custom_id"])
-        request = asked.get(custom_id, {})
+        request = requests.get(custom_id, {})
         prompt = last_user_turn(request.get("messages", request.get("input")))
         matched = question_of_id.search(custom_id) if question_of_id is not None else None
         if question_of_id is not None and matched is None:

@@ -147,8 +147,8 @@ def _with(
     for question, half in zip(pool.questions, half_Q.tolist(), strict=True):
         a, b = chances[half]
         priors = replace(question.question.priors, p0=None, p0_source=None, a=a, b=b)
-        asked = replace(question.question, priors=priors)
-        questions.append(replace(question, question=asked))
+        with_priors = replace(question.question, priors=priors)
+        questions.append(replace(question, question=with_priors))
     return replace(pool, questions=tuple(questions))
 
 

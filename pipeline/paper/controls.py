@@ -64,7 +64,7 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     theirs = made.main[kind, n]
     depths, shares = np.unique(drawn_Q, return_counts=True)
     replays = made.replays
-    whole = [replays.judged(replays.make("mr_thinking", n=n)) for n in depths.tolist()]
+    at_depths = [replays.judged(replays.make("mr_thinking", n=n)) for n in depths.tolist()]
     return made.column(
         method=f"{theirs.method}, stops dealt at random",
         kind=kind,
@@ -73,9 +73,10 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
         fixed=f"the stops of {theirs.method}: {theirs.fixed}",
         tuned=theirs.tuned,
         chosen_on=theirs.chosen_on,
-        right_Q=_weighed(np.column_stack([rights(one, rule) for one in whole]), shares),
+        right_Q=_weighed(np.column_stack([rights(one, rule) for one in at_depths]), shares),
         tokens_Q=_weighed(
-            np.column_stack([replays.cost.of(one.spent_Q, scored=True) for one in whole]), shares
+            np.column_stack([replays.cost.of(one.spent_Q, scored=True) for one in at_depths]),
+            shares,
         ),
     )
 

@@ -109,8 +109,8 @@ class Evaluation:
     def column(self, **fields: Any) -> Column:
         """A column of this benchmark and backbone; from the pool, with nothing tuned, unless
         said otherwise."""
-        told = "" if self.pool.tokens == "recorded" else f" (tokens are {self.pool.counted})"
-        source = f"{self.pool.address}{told}"
+        note = "" if self.pool.tokens == "recorded" else f" (tokens are {self.pool.counted})"
+        source = f"{self.pool.address}{note}"
         copies_Q = numbered(self.firsts)
         shared = {"source": source, "tuned": "", "chosen_on": None, "copies_Q": copies_Q} | fields
         return Column(backbone=self.backbone, benchmark=self.benchmark, **shared)
@@ -277,29 +277,29 @@ def _counted_right(made: Evaluation, choice: Choice) -> str:
     if abs(counted - graded) <= FAR:
         return ""
     wrong_QT = known_QT & ~right_QT
-    taken = f", {counted_QT[wrong_QT].mean():.1%} of the wrong ones" if wrong_QT.any() else ""
+    of_wrong = f", {counted_QT[wrong_QT].mean():.1%} of the wrong ones" if wrong_QT.any() else ""
     return (
         f"warning: right_from {strategy.right_from:g} counts {counted:.1%} of answers as right"
-        f"{taken}; {graded:.1%} are"
+        f"{of_wrong}; {graded:.1%} are"
     )
 
 
 def settings_words(strategy: Strategy, without: Sequence[str] = ()) -> str:
     """The settings of a strategy in words, without its budget."""
-    said = []
+    parts = []
     for name, value in _fields(strategy).items():
         if name in without or value is None or value == ():
             continue
         if name in _OFF:
-            said += [] if value else [_OFF[name]]
+            parts += [] if value else [_OFF[name]]
         elif value == "first_score":
-            said.append("p0 is the first answer's score")
+            parts.append("p0 is the first answer's score")
         elif isinstance(value, bool):
-            said += [name.replace("_", " ")] if value else []
+            parts += [name.replace("_", " ")] if value else []
         else:
             shown = f"{value:g}" if isinstance(value, float) else str(value)
-            said.append(f"{_SYMBOLS.get(name, name.replace('_', ' '))} {shown}")
-    return ", ".join(said)
+            parts.append(f"{_SYMBOLS.get(name, name.replace('_', ' '))} {shown}")
+    return ", ".join(parts)
 
 
 def _own(strategy: Strategy) -> Candidate:
@@ -331,16 +331,16 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
 def tuned_words(choice: Choice, keys: Sequence[str]) -> str:
     """The fields that were chosen, the values of both halves where they differ, and whether the
     choice was a tie."""
-    said = []
+    parts = []
     for key in keys:
         if key == "rule":
-            said.append(f"by {either([rule.value for _, rule in choice.picked])}")
+            parts.append(f"by {either([rule.value for _, rule in choice.picked])}")
         else:
             values = [f"{getattr(strategy, key):g}" for strategy, _ in choice.picked]
-            said.append(f"{_SYMBOLS[key]} {either(values)}")
-    if said and min(choice.tied, default=1) > 1:
-        said.append(f"a tie of {either([str(one) for one in choice.tied])} of {choice.tried}")
-    return ", ".join(said)
+            parts.append(f"{_SYMBOLS[key]} {either(values)}")
+    if parts and min(choice.tied, default=1) > 1:
+        parts.append(f"a tie of {either([str(one) for one in choice.tied])} of {choice.tried}")
+    return ", ".join(parts)
 
 
 def add_runs(evaluations: Sequence[Evaluation], runs: Sequence[RunData]) -> None:
@@ -376,10 +376,10 @@ def _add(made: Evaluation, cell: Cell) -> bool:
     column = column_of(cell)
     place = {key: at for at, key in enumerate(column.keys or ())}
     at_Q = np.array([place.get(question.key, -1) for question in made.pool.questions])
-    asked = int((at_Q >= 0).sum())
-    if not asked:
+    answered = int((at_Q >= 0).sum())
+    if not answered:
         return False
-    some = "" if asked == len(at_Q) else f"{asked:,} of {len(at_Q):,} questions"
+    some = "" if answered == len(at_Q) else f"{answered:,} of {len(at_Q):,} questions"
     made.main[cell.kind, n] = made.column(
         method=cell.method,
         kind=cell.kind,

@@ -146,8 +146,8 @@ def convergence(made: Evaluation) -> RoundCurve | None:
     if curve is None:
         return None
     leaves_out = _PREDICTED if made.believed.p0_source != "first_score" else _HELD_OUT
-    told = f"{made.believed.words}; {leaves_out}"
-    return replace(curve, forecast=_forecast_intervals(made, rounds), told=told)
+    caption = f"{made.believed.words}; {leaves_out}"
+    return replace(curve, forecast=_forecast_intervals(made, rounds), source=caption)
 
 
 def _forecast_intervals(made: Evaluation, rounds: int) -> tuple[Interval, ...]:

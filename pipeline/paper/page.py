@@ -126,10 +126,10 @@ def build(
     for name, lines in rows.items():
         yield f"{name}.csv", csv_lines(lines)
     head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
-    whole = together(evaluations, paper)
-    yield "tables.tex", head + "\n".join(latex_of(table) for table in [*tables, *whole])
+    all_benchmarks = together(evaluations, paper)
+    yield "tables.tex", head + "\n".join(latex_of(table) for table in [*tables, *all_benchmarks])
     published = paper is not NONE_PUBLISHED
-    yield "paper.html", paper_page(groups, adjusted, rows["claims"], whole, published)
+    yield "paper.html", paper_page(groups, adjusted, rows["claims"], all_benchmarks, published)
 
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:
@@ -177,8 +177,8 @@ def paper_page(
         paper: whether the paper's numbers were given.
     """
     synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
-    said = f"Scripted engines made {', '.join(synthetic)}; no model answered."
-    banners = [banner(h("b", "SYNTHETIC"), said, made_up=True)] if synthetic else []
+    text = f"Scripted engines made {', '.join(synthetic)}; no model answered."
+    banners = [banner(h("b", "SYNTHETIC"), text, made_up=True)] if synthetic else []
     pools = {g.made.pool.address: g.made.pool for g in groups}
     banners += [
         banner(h("b", "IMPORTED"), f"{pool.address}: {pool.imported.sentence}. Columns of tokens "
@@ -264,26 +264,28 @@ def _claims(claims: Rows) -> list[Child]:
     if not rows:
         return []
     header = ("backbone", "claim", "ours, points or percent", "the paper's", "holds?")
-    said = (
+    hint = (
         "MarkovScale* with τ of the other half, means over all benchmarks and N of the page; the "
         "paper chooses τ on the test questions and gains over Base, not over MR-Thinking at its "
         "cheapest. The gate alone is MarkovScale\N{MODIFIER LETTER SMALL T}, neither is "
         "MR-Thinking by its last answer. A claim holds where the whole interval lies "
         "on its side of 0. Averages of every method are in aggregates.csv."
     )
-    return [table(header, rows, caption="The paper's claims"), h("p", said, cls="hint")]
+    return [table(header, rows, caption="The paper's claims"), h("p", hint, cls="hint")]
 
 
 def _row(group: Group) -> Child:
     """The first variant of a group against MR-Thinking, and what suits its chains."""
-    chart, said = accuracy_figure(group.made), list[Child]()
+    chart, sentences = accuracy_figure(group.made), list[Child]()
     if group.suits is not None and group.suits.sentences():
-        said = [*group.suits.sentences(), numbers_of(group.suits)]
+        sentences = [*group.suits.sentences(), numbers_of(group.suits)]
     if not group.headline:
-        return verdict_row(group.made.title, "No variant could be replayed", (), said, chart)
+        return verdict_row(group.made.title, "No variant could be replayed", (), sentences, chart)
     lead, unit = group.headline[0], group.made.replays.cost.unit
-    said = [figures_words(lead, unit=unit), *differences(lead), *said]
-    return verdict_row(group.made.title, line_of(lead, unit), tiles_of(lead, unit), said, chart)
+    sentences = [figures_words(lead, unit=unit), *differences(lead), *sentences]
+    return verdict_row(
+        group.made.title, line_of(lead, unit), tiles_of(lead, unit), sentences, chart
+    )
 
 
 def _fronts(groups: Sequence[Group]) -> list[Child]:
@@ -331,13 +333,13 @@ def _p0(lines: Rows) -> list[Child]:
         return [h("p", "Predictors of p0 are judged on independent samples.", cls="hint")]
     header = ("benchmark, backbone", "p0", "log loss a sample", "gain over a constant [95 %]",
               "constant", "calibration error", "rank correlation", "p0 below L")  # fmt: skip
-    said = (
+    hint = (
         "Judged on the even-numbered samples of every question, clustered by question; the "
         "constant is their share of right ones. What is fitted is fitted on the other half of the "
         "questions. The oracle counts the odd-numbered samples of the question itself. The gate "
         "goes on where p0 is below L."
     )
-    return [table(header, rows, caption="p0 of a question"), h("p", said, cls="hint")]
+    return [table(header, rows, caption="p0 of a question"), h("p", hint, cls="hint")]
 
 
 def _figures(group: Group) -> list[Child]:

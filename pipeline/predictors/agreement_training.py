@@ -308,8 +308,8 @@ class _Trainer:
                 f"weights of agree must be judged on graded questions, of "
                 f"{(~self._training_Q).sum()} held out none is"
             )
-        said = believed_at_stop(chains, weights, drawn, rows)
-        some = ~np.isnan(said)
+        believed = believed_at_stop(chains, weights, drawn, rows)
+        some = ~np.isnan(believed)
         if not some.any():
             raise ConfigError("weights of agree must be judged on answers, got none held out")
         found = AgreementCard(
@@ -317,7 +317,7 @@ class _Trainer:
             rounds=n,
             fitted_on=len(fitted),
             held_out=len(rows),
-            calibration_error=reliability(said[some], right[rows][some] == 1).ece,
+            calibration_error=reliability(believed[some], right[rows][some] == 1).ece,
             tau=tau,
             accuracy=float(right[rows].mean()),
             rounds_drawn=float(drawn[rows].mean()),

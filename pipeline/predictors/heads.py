@@ -82,12 +82,12 @@ def report_head(
     from pipeline.statistics.calibration import reliability  # here, since it imports scipy
 
     counts = [target.counts[head] for target in targets]
-    told = np.array([count.trials > 0 for count in counts])
-    if told.sum() < 2:
+    counted = np.array([count.trials > 0 for count in counts])
+    if counted.sum() < 2:
         return None
-    successes = np.array([count.successes for count in counts], dtype=np.float64)[told]
-    trials = np.array([count.trials for count in counts])[told]
-    guess = np.asarray(predicted, dtype=np.float64)[told]
+    successes = np.array([count.successes for count in counts], dtype=np.float64)[counted]
+    trials = np.array([count.trials for count in counts])[counted]
+    guess = np.asarray(predicted, dtype=np.float64)[counted]
     same = np.full_like(guess, fallback)
     losses = _losses(successes, trials, guess)
     losses_constant = _losses(successes, trials, same)
@@ -95,7 +95,7 @@ def report_head(
     outcomes = np.concatenate([np.arange(n) < k for k, n in zip(successes, trials, strict=True)])
     return HeadReport(
         head=head,
-        n_questions=int(told.sum()),
+        n_questions=int(counted.sum()),
         n_trials=int(trials.sum()),
         loss=float(losses.sum() / trials.sum()),
         loss_constant=float(losses_constant.sum() / trials.sum()),
@@ -149,8 +149,8 @@ class Backbone:
     @property
     def name(self) -> str:
         """For messages."""
-        said = f"{self.model} at {self.revision}"
-        return f"{said} with {self.prompting}" if self.prompting else said
+        name = f"{self.model} at {self.revision}"
+        return f"{name} with {self.prompting}" if self.prompting else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,11 +120,11 @@ def constant(targets: Sequence[Target], head: Head) -> float | None:
 def _target(question: PoolQuestion, answers: int) -> Target:
     verdicts = [v for v in question.sample_verdicts[:answers] if v in ("right", "wrong")]
     chain = count(labels_of_verdicts(question.round_verdicts))
-    asked = question.question
+    of_pool = question.question
     return Target(
-        benchmark=asked.benchmark,
-        question_id=asked.question_id,
-        text=asked.text,
+        benchmark=of_pool.benchmark,
+        question_id=of_pool.question_id,
+        text=of_pool.text,
         counts={
             Head.P0: Counts(successes=verdicts.count("right"), trials=len(verdicts)),
             Head.A: Counts(successes=chain.right_wrong, trials=chain.from_right),

@@ -189,8 +189,8 @@ def has_failed(row: Seen) -> bool:
 
 def can_apply(rows: Sequence[Seen], rule: Rule) -> bool:
     """Whether a rule gave an answer to any question that did not fail (to any, if all failed)."""
-    asked = [row for row in rows if not has_failed(row)] or rows
-    return any(row[f"verdict_{rule.value}"] is not None for row in asked)
+    answered = [row for row in rows if not has_failed(row)] or rows
+    return any(row[f"verdict_{rule.value}"] is not None for row in answered)
 
 
 def counted_verdict(row: Seen, rule: Rule) -> str | None:

@@ -406,8 +406,8 @@ class RunDir:
         return rows
 
     def _begin(self, config: RunConfig, *, retry_failed: bool = False) -> int:
-        taken = self.journal.attempts()
-        entry = begin_attempt(self.folder, config, retry_failed=retry_failed, taken=taken)
+        numbers = self.journal.attempts()
+        entry = begin_attempt(self.folder, config, retry_failed=retry_failed, taken=numbers)
         self._begun[entry.number] = entry
         return entry.number
 

@@ -107,8 +107,8 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
         logprobs_QT[q, : len(drawn)] = [c.token_confidence is not None for c in drawn]
         says_stop_QT[q, : len(drawn)] = [-1 if c.says_stop is None else c.says_stop for c in drawn]
         tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
-        taken = [(c, entry.seconds) for c, entry in zip(drawn, question.rounds, strict=False)]
-        sums_KN = added_up(amounts(taken), at_once=False)
+        timed = [(c, entry.seconds) for c, entry in zip(drawn, question.rounds, strict=False)]
+        sums_KN = added_up(amounts(timed), at_once=False)
         spent_KQD[:, q] = sums_KN[:, np.minimum(np.arange(shape[1] + 1), len(drawn))]
         verdict_QT[q, : len(drawn)] = [_CODES[v] for v in question.round_verdicts[: len(drawn)]]
         own = [rule for rule in rules if isinstance(rule, OwnRule)]

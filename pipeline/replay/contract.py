@@ -55,15 +55,15 @@ def check(strategy: Strategy) -> None:
         ContractError, ProtocolError: naming what must hold and what came.
     """
     is_a_value(strategy)
-    asked = questions()
+    made = questions()
     for number in range(_ENGINES):
         for one in (strategy, *(with_budget(strategy, n) for n in _BUDGETS)):
-            stops_within_its_budget(one, asked, engine(number))
-            decides_alike(one, asked, engine(number))
-            replays_from_a_pool(one, asked, engine(number))
+            stops_within_its_budget(one, made, engine(number))
+            decides_alike(one, made, engine(number))
+            replays_from_a_pool(one, made, engine(number))
     for score in _BAD_SCORES:
-        check_scores_required(strategy, asked[:1], score)
-    seeds_by_address(strategy, asked[:2], engine(1), _BUDGETS)
+        check_scores_required(strategy, made[:1], score)
+    seeds_by_address(strategy, made[:2], engine(1), _BUDGETS)
 
 
 def questions(number: int = 5) -> list[Question]:
@@ -90,11 +90,11 @@ def engine(number: int) -> Answerer:
         dice = hashlib.sha256(key.encode()).digest()
         if number % 3 == 0 and dice[0] < 32:
             return Failure(error="engine: lost", completion_tokens=5)
-        told = (None, "1", "2", "3")[dice[1] % (2 + number % 3)]
+        text = (None, "1", "2", "3")[dice[1] % (2 + number % 3)]
         score = (0.0, 1.0, dice[3] / 255)[min(dice[2] % 4, 2)]
         return Completion(
-            text="" if told is None else f"So \\boxed{{{told}}}",
-            answer=told,
+            text="" if text is None else f"So \\boxed{{{text}}}",
+            answer=text,
             finish_reason="length" if dice[4] < 32 else "stop",
             completion_tokens=dice[5],
             step_scores=(score,) if request.score else None,
@@ -166,12 +166,12 @@ def check_scores_required(
 ) -> None:
     """A strategy that decides by scores (`needs_score`) refuses a completion without a score, or
     with one outside [0, 1], whether p0 is known or not; the others do not look at it."""
-    told = Completion(text="", answer="1", score=score, completion_tokens=10)
+    completion = Completion(text="", answer="1", score=score, completion_tokens=10)
     unknown = [replace(one, priors=replace(one.priors, p0=None, p0_source=None)) for one in asked]
     refusals = []
     for known in (asked, unknown):
         try:
-            replay_phases(strategy, known, lambda one, request: told)
+            replay_phases(strategy, known, lambda one, request: completion)
         except ValueError as error:  # a ProtocolError, or one of a fold between phases
             refusals.append(str(error))
     named = [refusal for refusal in refusals if "score" in refusal]
@@ -187,11 +187,11 @@ def decides_alike(strategy: Strategy, asked: Sequence[Question], answer: Answere
     once = replay_phases(strategy, asked, answer)
     again = replay_phases(strategy, asked, answer)
     _must(once == again, "it must decide alike when asked again, it did not (random numbers?)")
-    alone: dict[str, Stop] = {}
+    single: dict[str, Stop] = {}
     for stage, one, known in stages(strategy, [*reversed(asked)], answer):
-        alone[one.question_id] = drive(stage, one, partial(answer, one), known).stop
+        single[one.question_id] = drive(stage, one, partial(answer, one), known).stop
     stops = {key: outcome.stop for key, outcome in once.items()}
-    _must(alone == stops, "the order of questions must not matter, it does")
+    _must(single == stops, "the order of questions must not matter, it does")
 
 
 def seeds_by_address(

@@ -150,12 +150,12 @@ def drive(
         as_live: whether a strategy that breaks has failed at the question, as in a run.
     """
     loop = decisions(strategy, question, statistics)
-    asked: list[Request] = []
-    told: list[Observation] = []
+    made: list[Request] = []
+    received: list[Observation] = []
     observations: tuple[Observation, ...] = ()
     while True:
         try:
-            requests = loop.send(observations) if asked else next(loop)
+            requests = loop.send(observations) if made else next(loop)
         except StopIteration as end:
             stop: Stop = end.value
             break
@@ -165,9 +165,9 @@ def drive(
             stop = Stop(reason=StopReason.FAILED, rounds=())
             break
         observations = tuple(answer(request) for request in requests)
-        asked += requests
-        told += observations
-    return Replayed(stop=stop, requests=tuple(asked), completions=tuple(told))
+        made += requests
+        received += observations
+    return Replayed(stop=stop, requests=tuple(made), completions=tuple(received))
 
 
 def replay(strategy: Strategy, question: Question, recording: Recording) -> Replayed:

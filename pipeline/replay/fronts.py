@@ -102,8 +102,8 @@ def front_rows(
     if dearest <= 2 * one:
         return []
     budget_B = budgets_between(_CHEAPEST * one, dearest, [mark * one for mark in MARKS])
-    whole = [_with(base, family) for family in families]
-    made = fronts(whole, half_Q, budget_B, seed=seed)
+    with_base = [_with(base, family) for family in families]
+    made = fronts(with_base, half_Q, budget_B, seed=seed)
     others = [
         {
             f.name: f.accuracy_DB[0]
@@ -120,13 +120,13 @@ def front_rows(
     made = [_averaged(front, by_split[front.name]) for front in made]
     held = [front for name in controls for front in made if front.name == name]
     rows: list[Row] = []
-    for family, front in zip(whole, made, strict=True):
+    for family, front in zip(with_base, made, strict=True):
         rows += _own(front, family, budget_B, by_split[front.name])
         for control in held:
             if control is not front:
                 both = [by_split[one.name] for one in (front, control)]
-                apart = both[0] - both[1] if len(both[0]) == len(both[1]) else both[0][:0]
-                rows += _against(front, control, budget_B, [m * one for m in MARKS], apart)
+                difference = both[0] - both[1] if len(both[0]) == len(both[1]) else both[0][:0]
+                rows += _against(front, control, budget_B, [m * one for m in MARKS], difference)
     empty = dict.fromkeys(SCHEMA.names)
     shared = {"benchmark": benchmark, "base_tokens": one}
     return [{**empty, **shared, **row} for row in rows]

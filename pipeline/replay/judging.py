@@ -151,8 +151,8 @@ class Judge:
 def reads_chains(pool: CompletionPool, strategy: Strategy) -> bool:
     question = pool.questions[0].question
     first = strategy.phases()[0].strategy
-    asked = next(decisions(first, question, strategy.prepare([question])))
-    return asked[0].pool is Pool.SEQUENTIAL
+    requests = next(decisions(first, question, strategy.prepare([question])))
+    return requests[0].pool is Pool.SEQUENTIAL
 
 
 def forms_by_chain(pool: CompletionPool) -> IntArray:
@@ -244,8 +244,8 @@ def judged_by_state_machine(
             completions_Q[q] = len(had)
             entries = (*mine[question_id].rounds, *mine[question_id].samples)
             seconds = {id(entry.observation): entry.seconds for entry in entries}
-            taken = [(o, seconds.get(id(o))) for o in had]
-            spent_KQ[:, q] = added_up(amounts(taken), at_once=drawn_at_once(strategy))[:, -1]
+            timed = [(o, seconds.get(id(o))) for o in had]
+            spent_KQ[:, q] = added_up(amounts(timed), at_once=drawn_at_once(strategy))[:, -1]
             verdicts = mine[question_id].verdicts()
             failed_Q[q] = outcome.stop.reason is StopReason.FAILED
             for r, rule in enumerate(rules):

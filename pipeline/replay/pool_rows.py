@@ -181,8 +181,8 @@ def _checked(table: pa.Table, where: str, *, text: bool, before: int) -> pa.Tabl
 
 def without_texts(table: pa.Table) -> pa.Table:
     """Rows whose texts are only empty or `LEFT_OUT`."""
-    said = pc.if_else(pc.equal(table["text"], ""), "", LEFT_OUT)
-    return table.set_column(table.schema.get_field_index("text"), table.schema.field("text"), said)
+    marks = pc.if_else(pc.equal(table["text"], ""), "", LEFT_OUT)
+    return table.set_column(table.schema.get_field_index("text"), table.schema.field("text"), marks)
 
 
 def _check_scores(table: pa.Table, where: str, before: int) -> None:

@@ -91,23 +91,23 @@ class Origin:
     def sentence(self) -> str:
         """What a report says of it in its first lines."""
         files = f"{len(self.sources)} file{'s' if len(self.sources) != 1 else ''}"
-        said = [f"imported from {files} of format {self.format}"]
+        parts = [f"imported from {files} of format {self.format}"]
         if self.prompts != "known":
-            said.append("prompts not recorded")
+            parts.append("prompts not recorded")
         if self.context not in ("last_answer", "none"):
             shown = {
                 "history": "each round saw the whole history",
                 "others": "each round saw others' answers",
             }
-            said.append(shown.get(self.context, "what each round saw is not known"))
+            parts.append(shown.get(self.context, "what each round saw is not known"))
         if self.labels == "trust":
-            said.append("verdicts are the log's own labels")
+            parts.append("verdicts are the log's own labels")
         if self.tokens != "recorded":
-            said.append("tokens estimated" if self.tokens == "estimated" else "no tokens recorded")
+            parts.append("tokens estimated" if self.tokens == "estimated" else "no tokens recorded")
         if self.scores:
-            said.append(f"scores from {self.scores}")
-        said += [f"{number:,} {what} dropped" for what, number in self.dropped.items()]
-        return "; ".join(said)
+            parts.append(f"scores from {self.scores}")
+        parts += [f"{number:,} {what} dropped" for what, number in self.dropped.items()]
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,9 +384,9 @@ def exported_science(address: str) -> tuple[ScienceConfig, bool]:
         return ScienceConfig.model_validate(facts["science"]), bool(facts["synthetic"])
     except (KeyError, ValidationError) as error:
         why = described(error) if isinstance(error, ValidationError) else f"no {error}"
-        told = why.splitlines()[0]
+        first_line = why.splitlines()[0]
         raise DataError(
-            f"a pool must say what it was drawn with, {told}; in {folder.address}/pool.json"
+            f"a pool must say what it was drawn with, {first_line}; in {folder.address}/pool.json"
         ) from error
 
 
@@ -397,15 +397,15 @@ def check_digests(folder: Folder) -> bool:
     Raises:
         DataError: naming the file that was changed since.
     """
-    told = folder.read_json("pool.json").get("sha256", {})
+    digests = folder.read_json("pool.json").get("sha256", {})
     for name in (POOL_TABLE, QUESTIONS_FILE):
         found = sha256(folder.read(name))
-        if found != told.get(name, found):
+        if found != digests.get(name, found):
             raise DataError(
-                f"{folder.address}/{name} must have the digest {told[name]} of pool.json, it was "
-                f"changed since: {found}"
+                f"{folder.address}/{name} must have the digest {digests[name]} of pool.json; it "
+                f"was changed since: {found}"
             )
-    return {POOL_TABLE, QUESTIONS_FILE} <= set(told)
+    return {POOL_TABLE, QUESTIONS_FILE} <= set(digests)
 
 
 @contextmanager

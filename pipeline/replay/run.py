@@ -78,8 +78,8 @@ def replay_run(run: RunDir) -> RunReplay:
     order = [
         (label, benchmark, question.question_id)
         for label in strategies
-        for benchmark, asked in by_benchmark.items()
-        for question in asked
+        for benchmark, of_benchmark in by_benchmark.items()
+        for question in of_benchmark
     ]
     for label, benchmark, name in order:
         if written.last((label, benchmark, name)) is None:
@@ -92,11 +92,13 @@ def replay_run(run: RunDir) -> RunReplay:
         source = _Journal(drawn)
         for label, strategy in strategies.items():
             known = {p.name: run.statistics(label, p.name) or {} for p in strategy.phases()}
-            for benchmark, asked in by_benchmark.items():
+            for benchmark, of_benchmark in by_benchmark.items():
                 compared: dict[QuestionKey, list[str]] = {}
                 # failures may have been tried again since, and questions been added
                 learnt = {name: of[benchmark] for name, of in known.items() if benchmark in of}
-                for phase, name, replayed in replay_each(strategy, asked, source.of(label), learnt):
+                for phase, name, replayed in replay_each(
+                    strategy, of_benchmark, source.of(label), learnt
+                ):
                     key = (label, benchmark, name)
                     before = written.last(key)
                     assert before is not None  # looked for above

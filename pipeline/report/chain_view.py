@@ -56,7 +56,7 @@ class RoundCurve:
     fit: ChainEstimate
     forecast: tuple[Interval, ...] = ()
     """p_r with a and b that were not counted on the question, where there are any."""
-    told: str = ""
+    source: str = ""
     """Where a and b of `forecast` come from, and what its intervals leave out."""
     of: Any = None
     """What the chains are of: the `Cell` of a run."""

@@ -77,7 +77,7 @@ def rounds_figure(curve: RoundCurve, of: str = "") -> Html:
         lines["held_out"] = "p_r, a and b not of the question"
         held = (
             f"Dotted: the same with a and b that were not counted on the question, off by "
-            f"{words.magnitude(curve.error_of(curve.forecast))} points: {curve.told}. "
+            f"{words.magnitude(curve.error_of(curve.forecast))} points: {curve.source}. "
         )
     return figure(
         f"Accuracy by round: {of or curve.name}",

@@ -370,11 +370,13 @@ def compare_chains(chains: Chains) -> ChainComparison | None:
         theta_Q3 = np.repeat(theta, len(right_QT), axis=0)
         of_question[model] = _likelihood(theta_Q3, late[by].trials_QXK, late[by].changed_QXK)
     mixed = fit_mixed(right_QT, early["run"])
-    whole = changes(right_QT, "run")
-    of_question["RU"] = mixed.log_likelihood(right_QT, whole) - mixed.log_likelihood(
+    all_changes = changes(right_QT, "run")
+    of_question["RU"] = mixed.log_likelihood(right_QT, all_changes) - mixed.log_likelihood(
         right_QT, early["run"]
     )
-    theta_1 = _fitted(whole.trials_QXK.sum(axis=0)[None], whole.changed_QXK.sum(axis=0)[None])
+    theta_1 = _fitted(
+        all_changes.trials_QXK.sum(axis=0)[None], all_changes.changed_QXK.sum(axis=0)[None]
+    )
     return ChainComparison(
         split=split,
         log_likelihood={name: float(values.sum()) for name, values in of_question.items()},
@@ -440,8 +442,8 @@ class MixedSettling:
     def _start(self, right_QT: FloatArray) -> FloatArray:
         x_Z = self.first + self.first_spread * _NODES
         first_Q = right_QT[:, :1]
-        told = np.where(first_Q == 1, -np.logaddexp(0, -x_Z), -np.logaddexp(0, x_Z))
-        return np.where(np.isnan(first_Q), 0.0, told)
+        log_first = np.where(first_Q == 1, -np.logaddexp(0, -x_Z), -np.logaddexp(0, x_Z))
+        return np.where(np.isnan(first_Q), 0.0, log_first)
 
     def _moves(self, counted: Changes) -> FloatArray:
         k = np.arange(counted.trials_QXK.shape[2])

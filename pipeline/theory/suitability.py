@@ -108,13 +108,13 @@ class Suitability:
 
     def sentences(self) -> tuple[str, ...]:
         """What each diagnostic means for the choice of a strategy."""
-        said = [
+        found = [
             _of_verifier(self.auc_within, self.discriminates),
             *_of_chains(self),
         ]
         if self.rounds > _FEW_ROUNDS:
-            said.append(advice(self).sentence)
-        return (*filter(None, said),)
+            found.append(advice(self).sentence)
+        return (*filter(None, found),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,25 +348,23 @@ def _pearson(sums_DF: FloatArray) -> FloatArray:
 def _of_verifier(within: Interval | None, discriminates: bool | None) -> str | None:
     if within is None:
         return None
-    told = f"AUC within a question {_with_ends(within)}"
+    auc = f"AUC within a question {_with_ends(within)}"
     if discriminates is False:
         return (
-            f"This verifier does not tell the answers of one question apart ({told}): prefer vote "
+            f"This verifier does not tell the answers of one question apart ({auc}): prefer vote "
             f"over prm_argmax."
         )
     if discriminates:
         return (
-            f"This verifier tells the answers of one question apart ({told}): prm_argmax and "
+            f"This verifier tells the answers of one question apart ({auc}): prm_argmax and "
             f"stopping by its scores can pay."
         )
     if within.low <= 0.5:
         return (
             f"Too few questions have both right and wrong answers to say whether the verifier "
-            f"tells them apart ({told}): prefer vote until more do."
+            f"tells them apart ({auc}): prefer vote until more do."
         )
-    return (
-        f"This verifier tells the answers of one question apart a little ({told}): compare rules."
-    )
+    return f"This verifier tells the answers of one question apart a little ({auc}): compare rules."
 
 
 def _of_chains(found: Suitability) -> list[str]:

@@ -336,9 +336,9 @@ def _numeric_root(value: Fraction, degree: int, context: Context) -> Expression:
 
 
 def _prime_power(prime: int, exponent: Fraction, context: Context) -> Expression:
-    whole = exponent.numerator // exponent.denominator
-    rest = exponent - whole
-    factor = number(Fraction(prime) ** whole)
+    quotient = exponent.numerator // exponent.denominator
+    rest = exponent - quotient
+    factor = number(Fraction(prime) ** quotient)
     if not rest:
         return factor
     return times(factor, of_atom(Atom(Kind.PRIME, str(prime)), rest), context.work)

@@ -273,11 +273,11 @@ class Parser:
         if letter not in ("C", "A") or not below.isdigit() or not self.cursor.at(Type.SIGN, "^"):
             return None
         self.cursor.take()
-        taken = self._exponent().rational
-        if taken is None or taken.denominator != 1 or not 0 <= taken <= int(below[:9]):
+        exponent = self._exponent().rational
+        if exponent is None or exponent.denominator != 1 or not 0 <= exponent <= int(below[:9]):
             self.cursor.place = start
             return None
-        arguments = (number(int(below[:9])), number(taken))
+        arguments = (number(int(below[:9])), number(exponent))
         return call("binom" if letter == "C" else "perm", self.context, *arguments)
 
     def _applied(self, token: Token) -> Expression | None:

@@ -198,20 +198,20 @@ def reduced(exponents: Mapping[Atom, Fraction]) -> tuple[Fraction, Monomial, lis
     rest: list[Polynomial] = []
     for atom, exponent in exponents.items():
         if atom.kind is Kind.PRIME:
-            whole = exponent.numerator // exponent.denominator
-            if abs(whole) * int(atom.text).bit_length() > MAX_BITS:
+            quotient = exponent.numerator // exponent.denominator
+            if abs(quotient) * int(atom.text).bit_length() > MAX_BITS:
                 raise TooLarge(f"numbers must have at most {MAX_BITS} bits")
-            number *= Fraction(int(atom.text)) ** whole
-            exponent -= whole
+            number *= Fraction(int(atom.text)) ** quotient
+            exponent -= quotient
         elif atom.kind is Kind.IMAGINARY:
             if exponent.denominator == 1:
                 turns = exponent.numerator % 4
                 number *= -1 if turns >= 2 else 1
                 exponent = Fraction(turns % 2)
         elif atom.kind is Kind.RADICAND and exponent >= 1:
-            whole = exponent.numerator // exponent.denominator
-            rest.extend([atom.arguments[0].numerator] * min(whole, 201))
-            exponent -= whole
+            quotient = exponent.numerator // exponent.denominator
+            rest.extend([atom.arguments[0].numerator] * min(quotient, 201))
+            exponent -= quotient
         if exponent:
             kept.append((atom, exponent))
     kept.sort()
