@@ -1,11 +1,11 @@
-"""Fit what a verifier's scores are worth as chances of being right.
+"""Fit a map from a verifier's scores to probabilities of being right.
 
     python -m jobs.calibrate --pool TRAINING --out calibration.json
     python -m jobs.sweep --pool TEST --config FILE      # with calibration: calibration.json
 
 Reads a pool (a run of ``jobs.collect``, or its export) and fits a map from score to the share of
-graded completions of that score which are right (isotonic regression). Prints how far the raw
-scores are off and how far the mapped ones, fitted on one half of the questions and judged on the
+graded completions of that score which are right (isotonic regression). Prints the calibration
+error of the raw and of the mapped scores, fitted on one half of the questions and judged on the
 other. The file holds the map fitted on all questions; give it as
 ``calibration: FILE`` to ``markovscale_t``, ``markovscale_star`` or ``markovscale_0`` for questions
 other than the pool's. Exits with 0, or with 2 for input that does not fit.

@@ -177,28 +177,28 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     add_set_option(parser)
     parser.add_argument("--name", metavar="NAME", help="name of the run directory")
-    parser.add_argument("--resume", metavar="RUN", help="run directory to go on with")
+    parser.add_argument("--resume", metavar="RUN", help="run directory to continue")
     parser.add_argument(
         "--resume-if-exists",
         action="store_true",
-        help="go on with the run directory called NAME if there is one, else make it: a job that "
-        "is submitted again by itself needs no other command line",
+        help="continue the run directory called NAME if it exists, else create it: a job that is "
+        "submitted again needs no other command line",
     )
     parser.add_argument(
         "--retry-failed",
         action="store_true",
-        help="with a resume: take up again the questions that failed before",
+        help="with a resume: retry the questions that failed before",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the configuration and what it takes (memory, tokens, hours), and stop",
+        help="print the configuration and its memory, tokens and hours, and stop",
     )
     parser.add_argument(
         "--show-rows",
         metavar="N",
         type=at_least(1),
-        help="print the first N rows of each benchmark as read and as understood, and stop",
+        help="print the first N rows of each benchmark as read and as parsed, and stop",
     )
 
 

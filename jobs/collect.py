@@ -1,18 +1,16 @@
-"""Draw deep pools once, to decide on them offline as often as is liked.
+"""Record a pool of completions once, to replay any strategy over it offline.
 
     python -m jobs.collect --config configs/laptop.yaml --rounds 64 --samples 64
     python -m jobs.collect --resume runs/laptop-20260101-120000 --rounds 128
     python -m jobs.collect --resume RUN --config FILE       # with another benchmark in FILE
-    python -m jobs.collect --config FILE --from POOL        # go on from an export or import
+    python -m jobs.collect --config FILE --from POOL        # continue an export or import
     python -m jobs.collect --export RUN FOLDER              # one graded Parquet file, no engines
 
 Takes the configuration of any run: its benchmarks, prompts, decoding and models. For every question
-it draws a chain of R rounds (``sequential``; several with ``--chains``) and K independent samples
+it generates a chain of R rounds (``sequential``; several with ``--chains``) and K independent samples
 (``parallel``), scored by the verifier; all go through the same engines at the same time. Writes a
 run directory whose journal is the pool. A resume with more rounds, chains, samples or benchmarks
-draws only what is missing.
-The last lines say what the chains mean for the choice of a strategy.
-Exits as ``jobs.evaluate`` does.
+generates only what is missing. The last lines recommend a strategy. Exits as ``jobs.evaluate`` does.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "--from",
         dest="pool",
         metavar="POOL",
-        help="go on from a pool: ask with its prompts and sampling, draw only what it lacks",
+        help="continue a pool: use its prompts and sampling, generate only what it lacks",
     )
     options.add_argument(
         "--export",

@@ -1,4 +1,4 @@
-"""Run strategies side by side on benchmarks, live, and print what came out.
+"""Run strategies side by side on benchmarks, live, and print the results.
 
     python -m jobs.evaluate --config configs/laptop.yaml
     python -m jobs.evaluate --config configs/laptop.yaml --set science.strategy.tau=0.9
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--strategy",
         choices=("auto",),
-        help="auto: the strategy that the pilot of --pilot speaks for (docs/strategies.md), in "
+        help="auto: the strategy that the pilot of --pilot recommends (docs/strategies.md), in "
         "place of those of the configuration",
     )
     options.add_argument("--pilot", metavar="RUN", help="run or exported pool of --strategy auto")

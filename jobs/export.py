@@ -7,7 +7,7 @@
 
 Reads a run directory, finished or not; needs no cluster and none of the packages that read the
 formats. Accuracies are those of summary.json. Exits with 0, or with 2 and one line for input that
-cannot be read or an ``--out`` that is there already.
+cannot be read or an ``--out`` that exists.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Make and cache the features of a run's questions, so that a predictor can be used offline.
+"""Compute and cache the features of a run's questions, to use a predictor offline.
 
     python -m jobs.features --run RUN --pooling last
     python -m jobs.features --run EXPORT --config configs/laptop.yaml
 
 Needs the backbone (and its GPUs) once; ``jobs.sweep`` with ``priors.predictor`` then needs neither.
-``jobs.train`` and ``jobs.evaluate`` make what they need themselves.
+``jobs.train`` and ``jobs.evaluate`` compute missing features themselves.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Take a run's decisions again from its journal, without any engine.
+"""Repeat a run's decisions from its journal, without any engine.
 
     python -m jobs.replay RUN
 
-Replays every strategy of a finished run, record for record, and compares with the outcomes that it
-wrote. Exits with 0 where all agree; with 1 where not, with the first difference; with 2 for input
-that does not fit. Other strategies are tried by ``jobs.sweep --pool RUN``.
+Replays every strategy of a finished run, record for record, and compares the outcomes with those
+that the run wrote. Exits with 0 where all agree; otherwise with 1 and the first difference; with 2
+for input that does not fit. To try other strategies use ``jobs.sweep --pool RUN``.
 """
 
 from __future__ import annotations

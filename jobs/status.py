@@ -1,11 +1,11 @@
-"""Show how far a run is, from another shell.
+"""Show the progress of a run, from another shell.
 
     python -m jobs.status runs/laptop-20260101-120000
     python -m jobs.status runs/laptop-20260101-120000 --json
     python -m jobs.status runs
 
 Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes
-nothing. Of a folder of runs it prints a line for each. Exits with 0, or with 2 where it is no run
+nothing. For a folder of runs it prints a line for each run. Exits with 0, or with 2 where it is no run
 directory. `state` of the JSON is `starting`, `running`, `silent` (no news for two minutes),
 `stopped`, `capped` or `done`.
 """
@@ -161,13 +161,13 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
     resume = f"python -m jobs.evaluate --resume {run.run.address}"
     if over:
         if progress.told_at is not None:
-            lines.append(f"{progress.rounds:,} rounds drawn")
+            lines.append(f"{progress.rounds:,} rounds generated")
         return [*lines, "done" if state == "done" else f"stopped; resume with {resume}"]
     if progress.told_at is None:
         return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
     speed = progress.tokens_per_s
     rate = "speed not known yet" if speed is None else f"{words.count(speed)} tokens/s"
-    lines.append(f"{progress.rounds:,} rounds drawn, {rate}")
+    lines.append(f"{progress.rounds:,} rounds generated, {rate}")
     if state == "silent":
         silent = words.duration(now - progress.told_at)
         return [

@@ -4,10 +4,9 @@
 
 Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
 (`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep`) and prints the chosen
-settings and those that stand alone. Values chosen on the other half of the questions, and on the
-very questions that they are judged on, are told apart by ``chosen_on``. Beside it stand the fronts
-(`pipeline.replay.fronts`): what each strategy gives at every budget, against controls that are
-always there. Exits with 0, or with 2 for input that does not fit.
+settings and those without a choice. ``chosen_on`` says on which questions a setting was chosen. A
+second table has the fronts (`pipeline.replay.fronts`): the accuracy of each strategy at every
+budget, compared with three controls. Exits with 0, or with 2 for input that does not fit.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_a_partial_run_says_so(tmp_path: Path) -> None:
     assert "Partial: 10 of 40 chains of part are done." in page
     assert "No outcome yet: mr_thinking on made-up." in page
     assert "The chain of made-up is not shown" in page
-    assert "No MR-Thinking run of the same N stands beside it" in page
+    assert "There is no MR-Thinking run of the same N" in page
 
 
 class Dead(MadeUp):
@@ -233,7 +233,7 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
     assert [run.run_id for run in runs] == ["a/same", "b/same"]
     assert {cell.run for cell in runs[1].cells} == {"b/same"}
-    assert "No MR-Thinking run of the same N stands beside it" not in page
+    assert "There is no MR-Thinking run of the same N" not in page
     assert page.count("thought of 0.3") == page.count("thought of 0.8") > 0
 
 

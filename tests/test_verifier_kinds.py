@@ -129,7 +129,7 @@ def test_a_profile_is_another_with_some_fields_changed() -> None:
         ({"kind": "token_pair", "profile": {"tag": "x"}}, "profile: good and bad must be given"),
         ({"kind": "generative", "profile": {"read": "verdicts"}}, "profile: ask must be given"),
         ({"kind": "generative", "profile": 3}, "profile: must be a profile's name or its fields"),
-        ({"profile": {"tag": "x"}, "system": "y"}, "system must be said in the profile"),
+        ({"profile": {"tag": "x"}, "system": "y"}, "system must be set in the profile"),
         (
             {"profile": {"like": "qwen2.5_math_prm", "temperature": math.nan}},
             "verifier.profile: temperature must be a finite number, got nan",

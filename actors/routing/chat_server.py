@@ -134,7 +134,7 @@ class ChatServer:
 
     def give_up(self) -> None:
         """End the completions that are waited for: they are lost."""
-        logger.warning("%s answers nothing: what it was asked for is lost", self.url)
+        logger.warning("%s does not answer: its open requests are lost", self.url)
         now = asyncio.get_running_loop().time()
         for waiting in self._waiting - self._given_up:
             self._given_up.add(waiting)

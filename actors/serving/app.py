@@ -289,7 +289,7 @@ class Meters:
         self._requests = Counter(
             "markovscale_requests",
             "Requests that were answered, by status of HTTP (499: the client was gone) and model, "
-            "which is empty where none that is served was asked for",
+            "which is empty where the requested one is not served",
             ("model", "status"),
             registry=self._registry,
         )

@@ -200,8 +200,8 @@ class VerifierModel(ModelConfig):
         for name in ("step_separator", "system"):
             if self.profile is not None and getattr(self, name) != fields[name].default:
                 raise ValueError(
-                    f"{name} must be said in the profile where there is one, "
-                    f"got {getattr(self, name)!r} beside it"
+                    f"{name} must be set in the profile where there is one, "
+                    f"got {getattr(self, name)!r} outside it"
                 )
         return self
 

@@ -127,8 +127,8 @@ class RunConfig(Section):
         said = [f"{name} is ignored: it is no field any more" for name in self._former]
         if self.science.decoding.thinking_budget is not None and not named:
             said.append(
-                "science.decoding.thinking_budget will be ignored: vLLM is not told what ends the "
-                "thinking; name it in science.generator.reasoning, or set reasoning_parser in "
+                "science.decoding.thinking_budget will be ignored: vLLM does not know what ends "
+                "the thinking; name it in science.generator.reasoning, or set reasoning_parser in "
                 "runtime.generator.engine.extra"
             )
         here = self.science.origin()

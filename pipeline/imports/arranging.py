@@ -181,7 +181,7 @@ def check_goes_on(
     ]
     if early and sum(early) <= _ORACLE * len(early):
         raise DataError(
-            f"chains must go on after a right answer, {len(early) - sum(early):,} of "
+            f"chains must continue after a right answer, {len(early) - sum(early):,} of "
             f"{len(early):,} right answers before round {deepest} end theirs: an oracle stopped "
             "them, so that a (right to wrong) cannot be counted and the last answer is right too "
             "often"

@@ -125,7 +125,7 @@ def pool_to_go_on_from(address: str) -> CompletionPool:
     pool = read_pool(address, text=True)
     if pool.imported is not None and pool.imported.prompts != "known":
         raise ConfigError(
-            f"a run can go on from a pool whose prompts are known, those of {address} were not "
+            f"a run can continue only a pool whose prompts are known, those of {address} were not "
             f"recorded ({pool.imported.format}): collect a pool of your own"
         )
     return pool

@@ -164,15 +164,15 @@ def _off_limit(curve: RoundCurve) -> float:
 def _reading(claim: str, ours: Interval) -> str:
     """Whether a claim holds, by the side of 0 on which the whole interval lies."""
     if claim == "error of L":
-        return "of no weight: L of counts is nearly the mean of the same rounds"
+        return "no evidence: L of counts is nearly the mean of the same rounds"
     if ours.low > 0:
         return "holds"
     if ours.high < 0:
-        return "does not hold: the other way round"
+        return "does not hold: the opposite does"
     if ours.low == ours.high == 0:
         return "no difference"
     ends = words.points_range(ours.low, ours.high)
-    return f"cannot be told from none {ends}"
+    return f"no clear effect {ends}"
 
 
 def _point(value: float) -> Interval:

@@ -75,7 +75,7 @@ SECTIONS = {
         "Accuracy in percent with its 95 % interval; below it what was chosen, then the paired "
         "differences in points: best MR is MR-Thinking by the answer rule that does best on the "
         "other half of the questions, MR is MR-Thinking by its last answer. τ of the test is "
-        "chosen on the very questions: too good, and not tested.",
+        "chosen on the very questions: optimistic, and not tested.",
     ),
     "opponents": (
         "Opponents",
@@ -86,13 +86,13 @@ SECTIONS = {
     "ablation": (
         "Ablation",
         "τ is that of the full variant, chosen on the other half. The paper's row without both "
-        "parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
-        "stopping.",
+        "parts is MR-Thinking by its last answer; prm_argmax and last separate "
+        "selection from stopping.",
     ),
     "controls": (
         "Controls",
-        "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's budget "
-        "and lose what its rule knew of single questions.",
+        "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's budget, "
+        "without its rule's knowledge of single questions.",
     ),
 }
 """Title and explanation of the tables of the page, by name."""
@@ -240,8 +240,8 @@ def _results(groups: Sequence[Group]) -> list[Child]:
         h("p", "τ, and MR-Thinking's answer rule and N, are chosen on the other half of the "
           f"questions. These {len(rows)} comparisons are the page's claims, named beforehand and "
           f"corrected among themselves: of {n:,} questions {one_question(n, tests)}. All others "
-          "describe. What cannot be told apart is not shown to be equally good: the interval says "
-          "what the data still allow.", cls="hint"),
+          "describe. No clear difference does not mean equally good: the interval shows what the "
+          "data allow.", cls="hint"),
     ]  # fmt: skip
 
 
@@ -337,7 +337,7 @@ def _p0(lines: Rows) -> list[Child]:
         "Judged on the even-numbered samples of every question, clustered by question; the "
         "constant is their share of right ones. What is fitted is fitted on the other half of the "
         "questions. The oracle counts the odd-numbered samples of the question itself. The gate "
-        "goes on where p0 is below L."
+        "revises where p0 is below L."
     )
     return [table(header, rows, caption="p0 of a question"), h("p", hint, cls="hint")]
 
@@ -387,11 +387,11 @@ def _made(groups: Sequence[Group], adjusted: Adjusted, paper: bool) -> list[Chil
                  "draws, adjusted Wald (Bonett and Price) for paired differences of accuracy, the "
                  "delta method for tokens saved, Bayesian bootstrap over questions for a, b, L, λ"),
                 ("tokens", f"{groups[0].made.replays.cost.unit} (--cost)" if groups else "none"),
-                ("ungraded", "answers that nobody can judge are left out; where there are any, the "
-                 "accuracies if all were wrong and if all were right stand below"),
+                ("ungraded", "are left out; where there are any, a line below has the accuracies if "
+                 "all were wrong and if all were right"),
                 ("copies", "questions with the same text count as repeats of one question"),
                 ("paper's numbers", "marked where they lie outside our interval" if paper
-                 else "not asked for (--paper FOLDER)"),
+                 else "not given (--paper FOLDER)"),
             ]
         ),
     ]  # fmt: skip

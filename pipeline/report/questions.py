@@ -280,7 +280,7 @@ def why(cell: Cell, row: Seen) -> str:
             return f"The samples agreed after {after}."
         case StopReason.BUDGET:
             ended = f", with a belief of p_MAP = {words.decimal(path[-1])}" if path else ""
-            return f"The budget of {after} was drawn{ended}."
+            return f"The budget of {after} was spent{ended}."
         case StopReason.FINISHED:
             return f"The method's own steps were done, {after} in all."
         case other:

@@ -66,8 +66,8 @@ def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
     best = max(cells, key=lambda cell: _value(cell))
     line = f"{best.name} answers {words.percent(_value(best))} of {benchmark} right"
     sentence = (
-        f"Its 95 % interval is {words.percent_range(accuracy(best, best.rule))}. No MR-Thinking "
-        f"run of the same N stands beside it, so nothing is said on tokens saved."
+        f"Its 95 % interval is {words.percent_range(accuracy(best, best.rule))}. There is no "
+        f"MR-Thinking run of the same N, so tokens saved are unknown."
     )
     return Verdict(line=line, tiles=(), sentences=(sentence, *worth), lead=lead)
 
@@ -111,7 +111,7 @@ def verdict_words(comparison: Comparison) -> str:
     if comparison.accuracy is None:
         return "not graded"
     if not comparison.distinguishable:
-        return "cannot be told apart"
+        return "no clear difference"
     return "more accurate" if comparison.accuracy.value > 0 else "less accurate"
 
 
