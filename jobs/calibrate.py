@@ -4,11 +4,11 @@
     python -m jobs.sweep --pool TEST --config FILE      # with calibration: calibration.json
 
 Reads a pool (a run of ``jobs.collect``, or its export) and fits a map from score to the share of
-graded completions of that score which are right (isotonic regression). Prints the calibration
-error of the raw and of the mapped scores, fitted on one half of the questions and judged on the
-other. The file holds the map fitted on all questions; give it as
-``calibration: FILE`` to ``markovscale_t``, ``markovscale_star`` or ``markovscale_0`` for questions
-other than the pool's. Exits with 0, or with 2 for input that does not fit.
+graded completions of that score which are right (isotonic regression). Prints the calibration error
+of the raw and of the mapped scores, fitted on one half of the questions and judged on the other.
+The file holds the map fitted on all questions; give it as ``calibration: FILE`` to
+``markovscale_t``, ``markovscale_star`` or ``markovscale_0`` for questions other than the pool's.
+Exits with 0, or with 2 for input that does not fit.
 """
 
 from __future__ import annotations

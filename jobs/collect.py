@@ -7,10 +7,11 @@
     python -m jobs.collect --export RUN FOLDER              # one graded Parquet file, no engines
 
 Takes the configuration of any run: its benchmarks, prompts, decoding and models. For every question
-it generates a chain of R rounds (``sequential``; several with ``--chains``) and K independent samples
-(``parallel``), scored by the verifier; all go through the same engines at the same time. Writes a
-run directory whose journal is the pool. A resume with more rounds, chains, samples or benchmarks
-generates only what is missing. The last lines recommend a strategy. Exits as ``jobs.evaluate`` does.
+it generates a chain of R rounds (``sequential``; several with ``--chains``) and K independent
+samples (``parallel``), scored by the verifier; all go through the same engines at the same time.
+Writes a run directory whose journal is the pool. A resume with more rounds, chains, samples or
+benchmarks generates only what is missing. The last lines recommend a strategy. Exits as
+``jobs.evaluate`` does.
 """
 
 from __future__ import annotations

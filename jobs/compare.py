@@ -5,10 +5,10 @@
     python -m jobs.compare RUN RUN --strategy markovscale_t --rule last
 
 Prints the differences in accuracy (adjusted Wald, at the level of the corrected test) and in tokens
-(Student), and the exact McNemar test, corrected for all comparisons (Holm). MR-Thinking as
-the second side is read by its answer rule with the most right answers; the correction covers its
-other rules. Reads run directories, needs no cluster, writes nothing. Exits with 0, or with 2
-for input that does not fit.
+(Student), and the exact McNemar test, corrected for all comparisons (Holm). MR-Thinking as the
+second side is read by its answer rule with the most right answers; the correction covers its other
+rules. Reads run directories, needs no cluster, writes nothing. Exits with 0, or with 2 for input
+that does not fit.
 """
 
 from __future__ import annotations

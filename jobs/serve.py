@@ -5,10 +5,10 @@
     curl http://127.0.0.1:8000/v1/models
 
 Each strategy of the configuration is a model, such as ``markovscale/chain_asc-8``; see
-docs/serving.md. Listens to this machine alone unless --host says otherwise. Where MARKOVSCALE_API_KEY is
-set in the environment, requests must bring that key. SIGTERM or Ctrl-C finishes open requests
-and stops every process. Exits with 0 then, with 2 for a configuration error, with 1 where serving
-failed, with 75 where Ray is missing or lost: start it again.
+docs/serving.md. Listens to this machine alone unless --host says otherwise. Where
+MARKOVSCALE_API_KEY is set in the environment, requests must bring that key. SIGTERM or Ctrl-C
+finishes open requests and stops every process. Exits with 0 then, with 2 for a configuration error,
+with 1 where serving failed, with 75 where Ray is missing or lost: start it again.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python -m jobs.status runs/laptop-20260101-120000 --json
     python -m jobs.status runs
 
-Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes
-nothing. For a folder of runs it prints a line for each run. Exits with 0, or with 2 where it is no run
+Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes nothing. For
+a folder of runs it prints a line for each run. Exits with 0, or with 2 where it is no run
 directory. `state` of the JSON is `starting`, `running`, `silent` (no news for two minutes),
 `stopped`, `capped` or `done`.
 """

@@ -6,13 +6,13 @@
     python -m jobs.train --pool EXPORT --config configs/laptop.yaml --out predictors/mine
     python -m jobs.train --pool data/pools/arithmetic --out weights --only agree
 
-Reads the pool's counts; computes features of its questions with the pool's own generator (cached, so
-that another training takes seconds); fits the heads in the paper's setting and in a tuned one;
-writes ``predictor.json``, ``heads.safetensors`` and ``priors.json`` (a and b, pooled) to
-OUT, and prints how each head does on held-out questions. Use it as
-``science.priors.predictor: OUT``. Also fits the weights of the strategy ``agree`` and writes them
-to ``agree.json``, for ``weights: OUT/agree.json``; ``--only agree`` does nothing else and needs no
-engine. Exits with 0, or with 2 for input that does not fit.
+Reads the pool's counts; computes features of its questions with the pool's own generator (cached,
+so that another training takes seconds); fits the heads in the paper's setting and in a tuned one;
+writes ``predictor.json``, ``heads.safetensors`` and ``priors.json`` (a and b, pooled) to OUT, and
+prints how each head does on held-out questions. Use it as ``science.priors.predictor: OUT``. Also
+fits the weights of the strategy ``agree`` and writes them to ``agree.json``, for ``weights:
+OUT/agree.json``; ``--only agree`` does nothing else and needs no engine. Exits with 0, or with 2
+for input that does not fit.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def decided(run: RunDir) -> dict[tuple[str, ...], tuple[Any, ...]]:
     }
 
 
-DROPPED = ("better_split", "slot_time", "bound_by", "ledger")
+DROPPED = ("better_split", "slot_time", "bound_by", "ledger", "sticky_rate")
 """Fields of earlier summaries that nothing reads any more."""
 
 

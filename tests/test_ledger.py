@@ -99,6 +99,5 @@ def test_pools_add_up_over_replicas_and_lives() -> None:
             "completion_tokens": 6_000,
         },
         "verifier": None,
-        "sticky_rate": None,
     }
     assert pool_report([{"engines": {"generator": []}}, {}]) is None

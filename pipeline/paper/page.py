@@ -387,8 +387,8 @@ def _made(groups: Sequence[Group], adjusted: Adjusted, paper: bool) -> list[Chil
                  "draws, adjusted Wald (Bonett and Price) for paired differences of accuracy, the "
                  "delta method for tokens saved, Bayesian bootstrap over questions for a, b, L, λ"),
                 ("tokens", f"{groups[0].made.replays.cost.unit} (--cost)" if groups else "none"),
-                ("ungraded", "are left out; where there are any, a line below has the accuracies if "
-                 "all were wrong and if all were right"),
+                ("ungraded", "are left out; where there are any, a line below has the accuracies "
+                 "if all were wrong and if all were right"),
                 ("copies", "questions with the same text count as repeats of one question"),
                 ("paper's numbers", "marked where they lie outside our interval" if paper
                  else "not given (--paper FOLDER)"),

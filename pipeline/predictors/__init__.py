@@ -1,1 +1,1 @@
-"""Predictors of p0, a, b and tokens: features, targets, MLP heads, and the priors they give."""
+"""Predictors of p0, a and b: features, targets, MLP heads, and the priors they give."""

@@ -248,8 +248,8 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 f"corrected for all comparisons{f', {made[0].tests:,} in all' if made else ''}. "
                 "MR-Thinking is read by its answer rule with the most right answers here. "
                 "Ungraded answers are left out; failed questions count as wrong.",
-                f" {words.listed(unbilled)}: as published, without the warm-up, which was generated "
-                "and paid." if unbilled else None,
+                f" {words.listed(unbilled)}: as published, without the warm-up, which was "
+                "generated and paid." if unbilled else None,
                 f" Rules of users' own: {'; '.join(own)}." if own else None,
             ),
         ),

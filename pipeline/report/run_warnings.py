@@ -99,7 +99,7 @@ def _gate(name: str, benchmark: str, rows: Sequence[Seen]) -> str | None:
     limits = [row["b"] / (row["a"] + row["b"]) for row in known if row["a"] + row["b"]]
     limit = f"{sum(limits) / len(limits):.3f}" if limits else "not defined (a = b = 0)"
     p0 = sum(row["p0"] for row in known) / len(known)
-    end = "nothing was spared"
+    end = "the gate saved nothing"
     if share > 0.5:
         end = "the method is Base there; check that a, b and p0 were fitted on such questions"
     return (

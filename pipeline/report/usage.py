@@ -91,17 +91,15 @@ def pool_report(metrics: Sequence[Row]) -> dict[str, Any] | None:
     Returns:
         ``generator``, ``verifier`` (None where there is none) and every further role: replicas
         (most seen at once), seconds they were up, share of their slot time used, over all and of
-        the least and most used replica, peak KV cache use, preemptions, requests, tokens;
-        ``sticky_rate`` of the last row that has one. A replica that is up for a second has
-        `max_num_seqs` slot-seconds.
+        the least and most used replica, peak KV cache use, preemptions, requests, tokens. A replica
+        that is up for a second has `max_num_seqs` slot-seconds.
     """
     roles = dict.fromkeys(role for row in metrics for role in (*_ALWAYS, *row.get("engines", ())))
     pools = {role: _pool(role, metrics) for role in roles}
     generator = pools.get("generator")
     if generator is None or not generator["up_s"]:
         return None
-    rates = [row["sticky_rate"] for row in metrics if row.get("sticky_rate") is not None]
-    return {**pools, "sticky_rate": rates[-1] if rates else None}
+    return pools
 
 
 _COUNTED = ("preemptions", "requests", "prompt_tokens", "completion_tokens")
@@ -139,10 +137,7 @@ def _lives(told: Iterable[Stats]) -> list[Stats]:
 
 def pool_words(report: Mapping[str, Any]) -> str:
     """The report in words, for the terminal."""
-    pools = [_one_pool(role, pool) for role, pool in report.items() if isinstance(pool, Mapping)]
-    if report["sticky_rate"] is not None:
-        pools.append(f"{report['sticky_rate']:.0%} of later rounds stayed on their replica")
-    return "; ".join(pools)
+    return "; ".join(_one_pool(role, pool) for role, pool in report.items() if pool is not None)
 
 
 def _one_pool(name: str, pool: Mapping[str, Any]) -> str:
