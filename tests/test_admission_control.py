@@ -120,6 +120,16 @@ def test_each_chain_is_learnt_from_once() -> None:
     assert last["tokens_a_chain"] == pytest.approx(500)
 
 
+def test_totals_that_begin_anew_are_learnt_from() -> None:
+    """Those of an endpoint that Serve started again: no chain has ended less than once."""
+    run = Run(Pools())
+    run.go(stops={"budget": 2}, held_s=20.0, held_token_s=20.0 * 500)
+    last = run.go(stops={"budget": 1}, held_s=10.0, held_token_s=10.0 * 500)
+
+    assert last["tokens_a_chain"] == pytest.approx(500)
+    assert run.go(looks=3, stops={})["tokens_a_chain"] == pytest.approx(500)
+
+
 def test_a_fixed_number_stays() -> None:
     """Whatever engines say: that is what `in_flight` is for."""
     run = Run(Pools(), controllers={"in_flight": 300})

@@ -202,6 +202,33 @@ def test_fields_of_earlier_versions_are_ignored_and_named():
     assert RunConfig.parse(config.model_dump(mode="json")).warnings() == ()
 
 
+@pytest.mark.parametrize(
+    "science",
+    [
+        {"strategy": {"stop_rule": "forecast"}},
+        {"strategies": [{"kind": "mr_thinking", "fields": {"score_every": 2}}]},
+        {"strategies": [{"kind": "base", "fields": {"truncated_last": True}}]},
+    ],
+)
+def test_what_an_earlier_version_decided_by_is_read_and_not_run(science):
+    """Its runs can be reported; no run may begin or go on with other decisions than it asks for."""
+    values = make_values()
+    values["science"] |= science
+
+    (warning,) = RunConfig.parse(values, recorded=True).warnings()
+    assert warning.endswith("is ignored: it is no field any more")
+    with pytest.raises(ConfigError, match=r"science\.strateg.* must be .* or left out, got"):
+        RunConfig.parse(values)
+
+
+def test_former_fields_that_decide_nothing_are_ignored():
+    """At the values by which strategies decide now."""
+    values = make_values()
+    values["science"]["strategy"] = {"stop_rule": "printed", "score_every": 1}
+
+    assert len(RunConfig.parse(values).warnings()) == 2
+
+
 def test_an_anchored_section_of_an_extended_file_is_each_places_own(tmp_path):
     """The same through ``extends``, at any depth and for lists."""
     values = yaml.safe_dump({**make_values(), "name": "base"})

@@ -107,6 +107,19 @@ async def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
         replay_run(run)
 
 
+async def test_a_run_that_decided_by_what_is_gone_is_refused(tmp_path: Path) -> None:
+    """It is not replayed by other rules than its own."""
+    run = create(config_of(str(tmp_path), [{"kind": "mr_thinking", "n": 3}], size=1))
+    await live(run)
+    attempts = run.folder.child("attempts")
+    entry = attempts.read_json("0001.json")
+    entry["config"]["science"]["strategies"][0]["fields"]["score_every"] = 2
+    attempts.write_json("0001.json", entry)
+
+    with pytest.raises(ConfigError, match=r"mr_thinking\.score_every must be 1 or left out, got 2"):
+        replay_run(RunDir.open(run.address))
+
+
 POOL_STRATEGIES: list[Any] = [
     "base",
     "mr_thinking",

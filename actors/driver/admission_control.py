@@ -91,7 +91,7 @@ class StatsPoller:
 class AdmissionControl:
     """Adapts the number of chains at work to what engines say; keeps it where it is fixed.
 
-    Where engines say nothing (scripted ones in the controllers' own processes) it stays as well.
+    Where engines say nothing it stays as well.
 
     Args:
         runtime: the attempt's configuration; `controllers.in_flight` fixes the number.
@@ -166,6 +166,8 @@ class AdmissionControl:
     def _learning(self, totals: Mapping[str, Any]) -> Admission:
         """The state, with the chains that ended since the last look."""
         now = (sum(totals["stops"].values()), totals["held_token_s"], totals["held_s"])
+        if any(b < a for a, b in zip(self._learnt, now, strict=True)):
+            self._learnt = (0, 0.0, 0.0)  # an endpoint that was started again counts anew
         chains, token_s, seconds = (b - a for a, b in zip(self._learnt, now, strict=True))
         self._learnt = now
         return self._state.ended(chains, token_s, seconds)

@@ -306,7 +306,9 @@ class ActorHost:
         for answer in done:
             with contextlib.suppress(ray.exceptions.RayError):  # it may be restarting
                 answers.append(ray.get(answer))
-        return answers if self._spec.pool.max_replicas is None else self._resized(answers)
+        if self._spec.pool.max_replicas is not None:
+            self._resize(answers)
+        return answers
 
     def stop(self) -> None:
         """See `actors.engines.hosts.Host.stop`."""
@@ -314,9 +316,9 @@ class ActorHost:
         for actor in actors.values():
             ray.kill(actor, no_restart=True)  # Ray ends the engine's own processes with it
 
-    def _resized(self, stats: Sequence[EngineStats]) -> list[EngineStats]:
+    def _resize(self, stats: Sequence[EngineStats]) -> None:
         """Give idle replicas back, and those that still wait for resources before them; or start
-        one where requests wait. Returns `stats` with a mark on those given back."""
+        one where requests wait."""
         now, idle = time.monotonic(), []
         waiting = any(each.waiting for each in stats)
         if waiting:
@@ -331,14 +333,13 @@ class ActorHost:
             elif now - since >= IDLE_S:
                 idle.append(each.replica)
         if not idle:
-            return list(stats)
+            return
         spare = idle[: max(0, len(stats) - self._spec.pool.least_replicas)]
         for name in (*self._pending.values(), *spare):
             ray.kill(self._actors.pop(name), no_restart=True)
         self._pending = {}
         if spare:
             logger.info("%d idle %ss are given back", len(spare), self.address.role)
-        return [replace(each, given_back=each.replica in spare) for each in stats]
 
     def _note_started(self) -> None:
         """Forget that replicas are pending which serve by now, or failed to start."""

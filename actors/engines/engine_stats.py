@@ -48,8 +48,6 @@ class EngineStats:
     """From the first request taken to the last one ended, pauses between them included."""
     steps: int = 0
     """Of the engine: each adds a token to every sequence in the batch, or reads prompts."""
-    given_back: bool = False
-    """Whether its pool has ended it, idle, after these figures."""
 
 
 _COUNTED = (

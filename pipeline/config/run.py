@@ -16,7 +16,13 @@ from pipeline.config.errors import described
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section, former_fields
 from pipeline.config.science import ScienceConfig
-from pipeline.config.strategies import POOL_OF, check_own_rules, former_of, strategies_of
+from pipeline.config.strategies import (
+    POOL_OF,
+    check_own_rules,
+    former_of,
+    require_same_decisions,
+    strategies_of,
+)
 from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.store.local import read_fields, read_yaml
@@ -69,7 +75,8 @@ class RunConfig(Section):
 
         Args:
             where: file or run folder that the values are of, for the message.
-            recorded: whether a run has been made of it: its own answer rules are not imported.
+            recorded: whether a run has been made of it: its own answer rules are not imported,
+                and it may have decided otherwise than strategies do now.
         """
         if "strategies" in values and "science" not in values:
             raise ConfigError(f"{where or 'this'} is the file of a sweep: give it to jobs.sweep")
@@ -78,6 +85,7 @@ class RunConfig(Section):
             config._former = (*former_fields(config, values), *former_of(config.science))
             strategies_of(config.science)
             if not recorded:
+                require_same_decisions(config.science)
                 check_own_rules(config.science)
             config._check_endpoint()
         except (ValidationError, ConfigError) as error:

@@ -37,22 +37,40 @@ POOL_OF: dict[str, Pool] = {
 larger `n` asks for the same completions and some more."""
 
 
-FORMER = frozenset(("stop_rule", "score_every", "truncated_last"))
-"""Fields that strategies of earlier versions had: recorded configurations may hold them."""
+FORMER: dict[str, Any] = {"stop_rule": "printed", "score_every": 1, "truncated_last": False}
+"""Fields that strategies of earlier versions had, which recorded configurations may hold, with the
+values that decided as strategies do now."""
 
 
-def former_of(science: ScienceConfig) -> list[str]:
-    """The former fields of strategies that a configuration holds; they are ignored."""
-    fields_of = {"science.strategy": (science.strategy, set[str]())} | {
-        f"science.strategies.{entry.label}": (entry.fields, _field_names(entry.kind))
+def former_of(science: ScienceConfig) -> dict[str, Any]:
+    """The former fields of strategies that a configuration holds, by dotted name; they are
+    ignored."""
+    known = {entry.label: _field_names(entry.kind) for entry in science.strategies}
+    fields_of = {"science.strategy": (science.strategy, set().union(*known.values()))} | {
+        f"science.strategies.{entry.label}": (entry.fields, known[entry.label])
         for entry in science.strategies
     }
-    return [
-        f"{where}.{name}"
-        for where, (held, known) in fields_of.items()
-        for name in held
-        if name in FORMER - known
-    ]
+    return {
+        f"{where}.{name}": value
+        for where, (held, names) in fields_of.items()
+        for name, value in held.items()
+        if name in FORMER.keys() - names
+    }
+
+
+def require_same_decisions(science: ScienceConfig) -> None:
+    """Refuse former fields by which strategies of earlier versions decided otherwise.
+
+    Raises:
+        ConfigError: naming the first.
+    """
+    for name, value in former_of(science).items():
+        same = FORMER[name.rpartition(".")[2]]
+        if value != same:
+            raise ConfigError(
+                f"{name} must be {same!r} or left out, got {value!r}: no strategy decides by it "
+                "any more"
+            )
 
 
 def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
@@ -63,8 +81,8 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     """
     kinds = dict.fromkeys([*STRATEGIES, *(entry.kind for entry in science.strategies)])
     known = {name for kind in kinds for name in _field_names(kind)}
-    for name in science.strategy:
-        if name not in known | FORMER:  # of any kind: a run may narrow the list of strategies
+    for name in [name for name in science.strategy if name not in FORMER]:
+        if name not in known:  # of any kind: the list of strategies may be narrowed for one run
             near = get_close_matches(name, sorted(known), n=1)
             raise ConfigError(
                 f"science.strategy.{name} must be a field of one of {', '.join(kinds)}"
@@ -186,7 +204,7 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy:
     names = _field_names(entry.kind)
     shared = {name: value for name, value in science.strategy.items() if name in names}
     where = f"science.strategies.{entry.label}"
-    own = {name: v for name, v in entry.fields.items() if name not in FORMER - names}
+    own = {name: v for name, v in entry.fields.items() if name not in FORMER.keys() - names}
     for name in own:
         if name not in names:
             near = get_close_matches(name, sorted(names), n=1)

@@ -124,7 +124,7 @@ def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strateg
     """
     built: list[tuple[str, Strategy]] = []
     for entry in config.strategies:
-        if gone := FORMER & entry.fields.keys():
+        if gone := FORMER.keys() & entry.fields.keys():
             raise ConfigError(f"strategies.{entry.kind}.{min(gone)} is no field any more")
         for values in entry.settings():
             one = _entry(entry.kind, values)

@@ -13,7 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import Rule
-from pipeline.config.strategies import own_rules_of, rules_of, strategies_of
+from pipeline.config.strategies import (
+    own_rules_of,
+    require_same_decisions,
+    rules_of,
+    strategies_of,
+)
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Observation, Question, Request, Strategy
 from pipeline.records.journal import ByQuestion, QuestionKey
@@ -64,10 +69,12 @@ def replay_run(run: RunDir) -> RunReplay:
     """Replay every strategy of a run over the run's journal, and compare with its outcomes.
 
     Raises:
+        ConfigError: where an earlier version decided by what is gone.
         DataError: where the run has questions without an outcome yet.
         ReplayMissError: where the journal lacks what a decision rests on.
     """
     science = run.config().science
+    require_same_decisions(science)
     strategies, rules = strategies_of(science), rules_of(science)
     for rule in own_rules_of(science):
         rule.code()  # before the journal is read
