@@ -94,7 +94,7 @@ def _index(addresses: Sequence[str], now: float) -> Table:
             (
                 run.run_id,
                 _state(run, progress, now) + (" (synthetic)" if run.synthetic else ""),
-                f"{progress.done:,} of {progress.asked:,}",
+                f"{progress.done:,} of {progress.chains:,}",
                 ", ".join(source.name for source in science.benchmarks),
                 science.generator.model,
             )
@@ -106,13 +106,13 @@ def _index(addresses: Sequence[str], now: float) -> Table:
 def _state(run: RunData, progress: RunProgress, now: float) -> str:
     if run.capped is not None and run.not_run:
         return "capped"
-    if progress.done == progress.asked:
+    if progress.done == progress.chains:
         return "done"
     if progress.ended:
         return "stopped"
-    if progress.told_at is None:
+    if progress.updated_at is None:
         return "starting"
-    return "silent" if now - progress.told_at > _STALE_S else "running"
+    return "silent" if now - progress.updated_at > _STALE_S else "running"
 
 
 def _facts(run: RunData, progress: RunProgress, state: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _print(console: Console, run: RunData, progress: RunProgress, state: str, no
         console.print(text, soft_wrap=True)
     if run.cells:
         print_strategies(summarise(run.cells), synthetic=run.synthetic)
-    if progress.done < progress.asked:
+    if progress.done < progress.chains:
         console.print("accuracies are of the chains done so far; short chains end first")
 
 
@@ -145,14 +145,14 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
     from pipeline.report import words
     from pipeline.report.run_warnings import capped_words
 
-    share = words.percent(progress.done / progress.asked if progress.asked else None, 0)
+    share = words.percent(progress.done / progress.chains if progress.chains else None, 0)
     phases = phase_count(strategies_of(run.config.science))
     phase = "" if progress.phase is None else f", phase {progress.phase + 1} of {phases}"
     over = state in ("stopped", "capped", "done")
     at_work = "" if over else f", {progress.in_flight:,} in flight, {progress.waiting:,} waiting"
     lines = [
-        f"{run.run_id}: attempt {progress.attempt}{phase}, {progress.done:,} of {progress.asked:,} "
-        f"chains done ({share}){at_work}",
+        f"{run.run_id}: attempt {progress.attempt}{phase}, {progress.done:,} of "
+        f"{progress.chains:,} chains done ({share}){at_work}",
     ]
     if progress.limits:
         lines.append(standing(progress.limits))
@@ -160,16 +160,16 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
         return [*lines, f"capped: {capped_words(run.capped, run.not_run)}"]
     resume = f"python -m jobs.evaluate --resume {run.run.address}"
     if over:
-        if progress.told_at is not None:
+        if progress.updated_at is not None:
             lines.append(f"{progress.rounds:,} rounds generated")
         return [*lines, "done" if state == "done" else f"stopped; resume with {resume}"]
-    if progress.told_at is None:
+    if progress.updated_at is None:
         return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
     speed = progress.tokens_per_s
     rate = "speed not known yet" if speed is None else f"{words.count(speed)} tokens/s"
     lines.append(f"{progress.rounds:,} rounds generated, {rate}")
     if state == "silent":
-        silent = words.duration(now - progress.told_at)
+        silent = words.duration(now - progress.updated_at)
         return [
             *lines,
             f"no news for {silent}: the run was killed, unless it is draining or between phases; "

@@ -29,7 +29,7 @@ def test_progress_counts_chains_and_speed(part: RunData) -> None:
     drawn = metrics[-1]["completion_tokens"] - metrics[0]["completion_tokens"]
     span = metrics[-1]["time"] - metrics[0]["time"]
 
-    assert (progress.done, progress.asked, progress.rounds) == (20, 40, 20)
+    assert (progress.done, progress.chains, progress.rounds) == (20, 40, 20)
     assert progress.tokens_per_s == pytest.approx(drawn / span)
 
 

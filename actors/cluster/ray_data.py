@@ -59,20 +59,20 @@ def _without(line: bytes, call: Callable[[], Any]) -> Any:
     """The result of a call, on whose standard error lines with these bytes are left out."""
     sys.stderr.flush()
     try:
-        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
+        captured = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
     except OSError:  # a disk that is full costs no run for the sake of a line
         return call()
     terminal = os.dup(2)
-    with said:
-        os.dup2(said.fileno(), 2)
+    with captured:
+        os.dup2(captured.fileno(), 2)
         try:
             return call()
         finally:
             sys.stderr.flush()
             os.dup2(terminal, 2)
-            said.seek(0)
+            captured.seek(0)
             with suppress(OSError):  # a terminal that is gone
-                for other in said:
+                for other in captured:
                     if line not in other:
                         os.write(terminal, other)
             os.close(terminal)

@@ -152,8 +152,8 @@ class CompletionSource:
         self, work: Work, request: Request, priority: float
     ) -> tuple[Observation, Lost]:
         """One completion from the engines, scored where asked for."""
-        asked = GenerateCall(request, session=work.session, priority=priority)
-        made = await self._pools[GENERATOR].call(asked)
+        call = GenerateCall(request, session=work.session, priority=priority)
+        made = await self._pools[GENERATOR].call(call)
         if isinstance(made, Failure):
             return made, Lost()
         lost = Lost(made.wasted_tokens, made.unknown_attempts)

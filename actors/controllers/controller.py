@@ -299,8 +299,8 @@ class Checker:
 
     async def _feedback(self, work: Work, answer: str) -> tuple[str | None, int]:
         if work.grader.check or work.grader.runs_public_tests:
-            asked = self._grading.feedback(work.grader, work.question.text, answer)
-            return await asyncio.wrap_future(asked), 0
+            request = self._grading.feedback(work.grader, work.question.text, answer)
+            return await asyncio.wrap_future(request), 0
         if work.grader.kind != "judge" or self._judge is None:
             return None, 0
         pool, model = self._judge

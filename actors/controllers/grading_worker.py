@@ -68,10 +68,10 @@ def judge(grader: str, gold: str, prediction: str, ordered: bool = False) -> Jud
 def _by_function(place: str, gold: str, prediction: str) -> Judgement:
     """What a user's own function returns; what it prints is discarded."""
     with redirect_stdout(sys.stderr):
-        said = GraderSettings(kind=place).function()(gold, prediction)
-    if said is None:
+        verdict = GraderSettings(kind=place).function()(gold, prediction)
+    if verdict is None:
         return Judgement.OPEN
-    return Judgement.EQUAL if said else Judgement.DIFFERENT
+    return Judgement.EQUAL if verdict else Judgement.DIFFERENT
 
 
 def _math_verify(gold: str, prediction: str) -> Judgement:
@@ -83,10 +83,10 @@ def _math_verify(gold: str, prediction: str) -> Judgement:
     from math_verify import parse, verify
 
     expected = parse(f"\\boxed{{{gold}}}", parsing_timeout=None)
-    given = parse(f"\\boxed{{{prediction}}}", parsing_timeout=None)
-    if not expected or not given:
+    parsed = parse(f"\\boxed{{{prediction}}}", parsing_timeout=None)
+    if not expected or not parsed:
         return Judgement.OPEN
-    same = verify(expected, given, timeout_seconds=None)
+    same = verify(expected, parsed, timeout_seconds=None)
     return Judgement.EQUAL if same else Judgement.DIFFERENT
 
 

@@ -59,14 +59,14 @@ class StatsPoller:
 
     def last_look(self) -> None:
         """Ask once more, now that nothing is generated; a replica that hangs is not waited for."""
-        for asked in (self._asking, self._thread.submit(self._engines.stats)):
-            if asked is None:
+        for pending in (self._asking, self._thread.submit(self._engines.stats)):
+            if pending is None:
                 continue
             try:
-                asked.exception(timeout=_LAST_LOOK_S)
+                pending.exception(timeout=_LAST_LOOK_S)
             except FutureTimeoutError:
                 return
-            self._take(asked)
+            self._take(pending)
 
     def close(self) -> None:
         """Ask nothing more."""

@@ -133,8 +133,8 @@ class Service:
     def _engines(self) -> Iterator[Engines]:
         science, runtime = self._config.science, self._config.runtime
         # one process asks, which has all places at an endpoint for itself
-        alone = runtime.controllers.model_copy(update={"actors": 1})
-        runtime = runtime.model_copy(update={"controllers": alone})
+        one_controller = runtime.controllers.model_copy(update={"actors": 1})
+        runtime = runtime.model_copy(update={"controllers": one_controller})
         engines = start_engines(science, runtime, self._run_id, science.decoding.max_tokens)
         try:
             yield engines

@@ -300,8 +300,10 @@ class ActorHost:
         """See `actors.engines.hosts.Host.stats`; an elastic pool shrinks or grows by them."""
         self._note_started()
         waiting = set(self._pending.values())
-        asked = [a.stats.remote() for name, a in self._actors.items() if name not in waiting]
-        done, _ = ray.wait(asked, num_returns=len(asked), timeout=_STATS_S) if asked else ([], [])
+        pending = [a.stats.remote() for name, a in self._actors.items() if name not in waiting]
+        done, _ = (
+            ray.wait(pending, num_returns=len(pending), timeout=_STATS_S) if pending else ([], [])
+        )
         answers = []
         for answer in done:
             with contextlib.suppress(ray.exceptions.RayError):  # it may be restarting

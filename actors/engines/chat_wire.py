@@ -207,8 +207,12 @@ class ChatWire:
         choice, request = choice_of(reply), call.request
         message = choice.get("message")
         written = sum(map(len, text_of(message))) if isinstance(message, Mapping) else 0
-        asked = sum(len(turn.content) for turn in request.messages) + len(request.assistant_prefix)
-        usage = usage_of(reply, allowed=request.max_tokens, written=written, asked=asked)
+        prompt_chars = sum(len(turn.content) for turn in request.messages) + len(
+            request.assistant_prefix
+        )
+        usage = usage_of(
+            reply, allowed=request.max_tokens, written=written, prompt_chars=prompt_chars
+        )
         end, may_mend = end_of(choice)
         if end is None:
             kind = ErrorKind.ENGINE if may_mend else ErrorKind.BAD_REQUEST
@@ -323,7 +327,7 @@ class Usage(NamedTuple):
 
 
 def usage_of(
-    reply: Mapping[str, Any], *, allowed: float = math.inf, written: int = 0, asked: int = 0
+    reply: Mapping[str, Any], *, allowed: float = math.inf, written: int = 0, prompt_chars: int = 0
 ) -> Usage:
     """What a reply cost.
 
@@ -331,7 +335,7 @@ def usage_of(
         reply: of a server.
         allowed: tokens that it was allowed to make.
         written: characters that it made.
-        asked: characters of the prompt; 0 where that is not known.
+        prompt_chars: characters of the prompt; 0 where that is not known.
 
     Raises:
         ValueError: where it does not say, or tells numbers that cannot be.
@@ -349,9 +353,9 @@ def usage_of(
             f"usage must report as many completion_tokens as {written:,} characters can have, "
             f"at most {most:,.0f}, got {made:,}"
         )
-    if asked and read > _TOKENS_A_CHARACTER * asked + _TEMPLATE_TOKENS:
+    if prompt_chars and read > _TOKENS_A_CHARACTER * prompt_chars + _TEMPLATE_TOKENS:
         raise ValueError(
-            f"usage must report as many prompt_tokens as {asked:,} characters can have, "
+            f"usage must report as many prompt_tokens as {prompt_chars:,} characters can have, "
             f"got {read:,}"
         )
     cached = _detail(counts, "prompt_tokens_details", "cached_tokens")
@@ -418,17 +422,17 @@ def _parts_of(content: Any) -> tuple[str, str]:
         return "", content
     if not isinstance(content, list):
         raise ValueError(f"content of a message must be text or null, got {content!r:.80}")
-    said: dict[str, list[str]] = {"thinking": [], "text": []}
+    parts: dict[str, list[str]] = {"thinking": [], "text": []}
     for part in content:
         if isinstance(part, str):
-            said["text"].append(part)
+            parts["text"].append(part)
             continue
         kind = part["type"]
         if kind not in _KINDS:
             raise ValueError(f"parts of a content must be text or thinking, got {kind!r}")
         inner = part.get(_KINDS[kind], part.get("text"))
-        said[_KINDS[kind]].append(_parts_of(inner or "")[1])
-    return "".join(said["thinking"]), "".join(said["text"])
+        parts[_KINDS[kind]].append(_parts_of(inner or "")[1])
+    return "".join(parts["thinking"]), "".join(parts["text"])
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:

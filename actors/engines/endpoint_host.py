@@ -138,11 +138,13 @@ async def refused_fields(
     limit = _LIMIT if _LIMIT in bare else _NEW_LIMIT
     fields = {name: body[name] for body in bodies for name in body if name not in (*bare, _LIMIT)}
     single = [name for name in fields if name != "add_generation_prompt"]
-    whole = [_short(body, limit) for body in bodies]
+    bodies_sent = [_short(body, limit) for body in bodies]
     refused = {}
-    if any([(await _reply_to(server, body)).reply is None for body in whole]):
-        alone = {n: v for n, v in fields.items() if n in single and n != "continue_final_message"}
-        for name, value in alone.items():
+    if any([(await _reply_to(server, body)).reply is None for body in bodies_sent]):
+        single_fields = {
+            n: v for n, v in fields.items() if n in single and n != "continue_final_message"
+        }
+        for name, value in single_fields.items():
             sent = await _reply_to(server, {**bare, name: value})
             if sent.failure is not None:
                 refused[name] = sent.failure.error
@@ -155,7 +157,7 @@ async def refused_fields(
     if needed:
         raise ConfigError(_needed(server.url, needed))
     out = tuple(sorted(refused))
-    for body in whole:
+    for body in bodies_sent:
         kept = {name: value for name, value in body.items() if name not in out}
         sent = await _reply_to(server, kept)
         if sent.failure is not None and "continue_final_message" in kept:
@@ -178,9 +180,9 @@ async def refused_fields(
 
 async def rendered_prompt(server: ChatServer, body: Mapping[str, Any]) -> str:
     """The end of the prompt by the server's chat template; ``""`` where it does not tell."""
-    asked = {"model": body["model"], "messages": body["messages"], "add_generation_prompt": True}
+    request = {"model": body["model"], "messages": body["messages"], "add_generation_prompt": True}
     kwargs = {n: body[n] for n in ("chat_template_kwargs",) if n in body}
-    tokenized = await server.post("/tokenize", asked | kwargs)
+    tokenized = await server.post("/tokenize", request | kwargs)
     tokens = tokenized.get("tokens") if isinstance(tokenized, dict) else None
     if not isinstance(tokens, list):
         return ""
@@ -246,7 +248,7 @@ def _short(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
 
 
 def _needed(url: str, fields: Mapping[str, str]) -> str:
-    said = "; ".join(f"{name}: {why}" for name, why in fields.items())
+    text = "; ".join(f"{name}: {why}" for name, why in fields.items())
     prefix = (
         "; a strategy that continues replies (continue_final_message) needs a server that can, "
         "such as vLLM, or engines of our own"
@@ -255,7 +257,7 @@ def _needed(url: str, fields: Mapping[str, str]) -> str:
     )
     return (
         f"{url} must take {', '.join(fields)}, which the configuration sets: leave them out of "
-        f"science.decoding and science.generator, or use another server{prefix} ({said})"
+        f"science.decoding and science.generator, or use another server{prefix} ({text})"
     )
 
 

@@ -297,14 +297,14 @@ class EndpointTransport:
                     server.give_up()
 
     async def _revive(self, url: str) -> None:
-        wait_s, said = _LOOK_FIRST_S, None
+        wait_s, reason = _LOOK_FIRST_S, None
         while (why := await look_at(self.servers[url])) is not None:
-            if why != said:
+            if why != reason:
                 logger.warning("%s cannot be used: %s", url, why)
-            said = why
+            reason = why
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LOOK_MOST_S)
-        if said is not None:
+        if reason is not None:
             logger.warning("%s can be used again", url)
         del self._reviving[url]
 

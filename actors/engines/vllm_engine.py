@@ -101,8 +101,8 @@ async def token_rows(llm: Any, ids: list[int], places: Sequence[int], request_id
 
 async def next_token(llm: Any, ids: list[int], candidates: Sequence[int], request_id: str) -> Any:
     """Log-probabilities of `candidates` as the next token, by token; see `guarded`."""
-    asked = {"logprob_token_ids": list(candidates)} if candidates else {}
-    output = await completed(llm, ids, request_id, 0, max_tokens=1, temperature=0.0, **asked)
+    options = {"logprob_token_ids": list(candidates)} if candidates else {}
+    output = await completed(llm, ids, request_id, 0, max_tokens=1, temperature=0.0, **options)
     if isinstance(output, Failure):
         return output
     found = (output.outputs[0].logprobs or [{}])[0]

@@ -101,9 +101,9 @@ def prefill_args(pool: PoolConfig, context: int | None) -> dict[str, Any]:
         pool: the generator's.
         context: tokens of the model's context; None where only vLLM knows.
     """
-    whole = context is not None and pool.engine.max_num_batched_tokens >= context
-    asked = "enable_chunked_prefill" in pool.engine.extra
-    return {"enable_chunked_prefill": False} if on_cpu(pool) and whole and not asked else {}
+    fits = context is not None and pool.engine.max_num_batched_tokens >= context
+    chosen = "enable_chunked_prefill" in pool.engine.extra
+    return {"enable_chunked_prefill": False} if on_cpu(pool) and fits and not chosen else {}
 
 
 def reasoning_args(reasoning: Reasoning | None) -> dict[str, Any]:

@@ -205,10 +205,10 @@ class ChatServer:
         return Failure.of(kind, f"{self.url}: {self._masked(error)}", tokens)
 
     def _masked(self, words: object) -> str:
-        said = self._credentials.masked(str(words)[: 4 * _WORDS])
+        text = self._credentials.masked(str(words)[: 4 * _WORDS])
         if isinstance(words, Exception):
-            said = f"{type(words).__name__}: {said}".removesuffix(": ")
-        return one_line(said, _WORDS)
+            text = f"{type(words).__name__}: {text}".removesuffix(": ")
+        return one_line(text, _WORDS)
 
 
 def most_bytes(body: Mapping[str, Any]) -> int:

@@ -125,9 +125,9 @@ class EngineClient:
         """Try once, one suspect at a time; the last try is alone in its replica."""
         if account.deaths < _DEATHS_TOGETHER:
             return await self._try(account, call, avoid)
-        alone = self._can_isolate and account.deaths >= _DEATHS_BESIDE_OTHERS
+        isolated = self._can_isolate and account.deaths >= _DEATHS_BESIDE_OTHERS
         async with self._quarantine:
-            return await self._try(account, replace(call, alone=alone), avoid)
+            return await self._try(account, replace(call, alone=isolated), avoid)
 
     async def _try(self, account: TryAccount, call: Call[A], avoid: set[str]) -> A | Failure:
         deadline_s = self._deadline_s

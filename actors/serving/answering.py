@@ -38,7 +38,7 @@ class Ticket:
 
     request_id: str
     created: int
-    asked: ChatRequest
+    request: ChatRequest
     model: ServedModel
     question: Row
     """As a row of questions.parquet."""
@@ -103,30 +103,32 @@ class Answering:
         self._in_flight = in_flight
         self._chains.limit(in_flight)
 
-    def take(self, asked: ChatRequest) -> Ticket:
+    def take(self, request: ChatRequest) -> Ticket:
         """Take a request on, and begin to answer it.
 
         Raises:
             ApiError: 404 for a model that is not served, 503 while draining, 429 where the queue is
                 full, 400 for a budget that cannot be kept.
         """
-        model = self.model(asked.model, asked.budget.strategy)
-        model, unused = model.within(asked.budget, self._most_usd(asked))
-        asked = replace(asked, ignored=(*asked.ignored, *unused))
+        model = self.model(request.model, request.budget.strategy)
+        model, unused = model.within(request.budget, self._most_usd(request))
+        request = replace(request, ignored=(*request.ignored, *unused))
         self.check_room()
         request_id = f"chatcmpl-{uuid.uuid4().hex}"
         own = question_seed(self._seed, self._template["benchmark"], request_id)
-        most_tokens = asked.max_tokens and min(asked.max_tokens, self._most_tokens)
+        most_tokens = request.max_tokens and min(request.max_tokens, self._most_tokens)
         question = {
             **self._template,
             "question_id": request_id,
-            "text": asked.question,
-            "seed": own if asked.seed is None else asked.seed,
+            "text": request.question,
+            "seed": own if request.seed is None else request.seed,
             "max_tokens": most_tokens,
-            "turns": json.dumps([astuple(turn) for turn in asked.turns]) if asked.turns else None,
-            "form": None if asked.form is None else asked.form.text,
+            "turns": json.dumps([astuple(turn) for turn in request.turns])
+            if request.turns
+            else None,
+            "form": None if request.form is None else request.form.text,
         }
-        ticket = Ticket(request_id, int(time.time()), asked, model, question)
+        ticket = Ticket(request_id, int(time.time()), request, model, question)
         self._tickets[_key(ticket)] = ticket
         ticket.answer = asyncio.get_running_loop().create_task(self._answer(ticket))
         ticket.answer.add_done_callback(lambda task: self._close(ticket))
@@ -150,12 +152,12 @@ class Answering:
                 retry_after_s=self._until_room_s(),
             )
 
-    def _most_usd(self, asked: ChatRequest) -> float | None:
+    def _most_usd(self, request: ChatRequest) -> float | None:
         """What one completion of a request may cost at most; None without prices."""
         if self._prices is None:
             return None
-        written = sum(len(turn.content) for turn in asked.turns) + len(asked.question)
-        made = min(asked.max_tokens or self._most_tokens, self._most_tokens)
+        written = sum(len(turn.content) for turn in request.turns) + len(request.question)
+        made = min(request.max_tokens or self._most_tokens, self._most_tokens)
         read = written // _CHARACTERS_A_TOKEN + made  # a revision is shown the answer before
         tokens = dict.fromkeys(("cached_prompt_tokens", "wasted_tokens"), 0)
         return self._prices.usd({**tokens, "prompt_tokens": read, "completion_tokens": made})
@@ -174,7 +176,7 @@ class Answering:
             raise ApiError(503, "the endpoint was stopped", "stopping", retry_after_s=5)
         ended = ticket.ended
         return reply_of(
-            ticket.asked,
+            ticket.request,
             ticket.model,
             row,
             ended.stop,

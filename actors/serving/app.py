@@ -141,10 +141,10 @@ class Endpoint:
 
     async def _chat(self, request: Request) -> Response:
         ticket = await self._taken(request, dict)
-        if ticket.asked.stream:
+        if ticket.request.stream:
             return _Events(ticket)
-        reply, told = await _answered(ticket)
-        return JSONResponse(reply.body(told))
+        reply, events = await _answered(ticket)
+        return JSONResponse(reply.body(events))
 
     async def _respond(self, request: Request) -> Response:
         ticket = await self._taken(request, as_chat)
@@ -158,10 +158,10 @@ class Endpoint:
         try:
             self._check_key(request)
             self.answering.check_room()
-            asked = chat_request(fields_of(_object(await self._bodies.read(request))))
+            parsed = chat_request(fields_of(_object(await self._bodies.read(request))))
             # names that anyone may think of are no labels of a series
-            model = self.answering.model(asked.model).name
-            ticket = self.answering.take(asked)
+            model = self.answering.model(parsed.model).name
+            ticket = self.answering.take(parsed)
         except ApiError as error:
             self._meters.answered(model, error.status, time.monotonic() - began)
             raise
@@ -369,7 +369,7 @@ async def _events(ticket: Ticket) -> AsyncIterator[str]:
         logger.exception("a streamed request could not be answered")
         yield _event(_crash_error(error).body)
         return
-    for each in reply.last_chunks(include_usage=ticket.asked.include_usage):
+    for each in reply.last_chunks(include_usage=ticket.request.include_usage):
         yield _event(each)
     yield "data: [DONE]\n\n"
 
@@ -391,8 +391,8 @@ def _status_of(answer: asyncio.Task[ChatReply]) -> int:
 async def _answered(ticket: Ticket) -> tuple[ChatReply, list[str]]:
     """A whole answer, and its progress."""
     reply = await ticket.answer  # cancelled where the client is gone, and the answer with it
-    told = [ticket.progress.get_nowait() for _ in range(ticket.progress.qsize())]
-    return reply, [line for line in told if line is not None]
+    events = [ticket.progress.get_nowait() for _ in range(ticket.progress.qsize())]
+    return reply, [line for line in events if line is not None]
 
 
 def _object(body: bytearray) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def progress_line(row: Row) -> str:
 
 
 def reply_of(
-    asked: ChatRequest,
+    request: ChatRequest,
     model: ServedModel,
     row: Row,
     stop: Stop,
@@ -137,8 +137,8 @@ def reply_of(
     position = None if chosen is None else chosen.position
     answer = None if chosen is None else chosen.answer
     completion = _completion_at(position, stop, observations)
-    thinking, content, calls = _shown(asked, completion, answer)
-    content, cut = _cut(content, asked.stop)
+    thinking, content, calls = _shown(request, completion, answer)
+    content, cut = _cut(content, request.stop)
     spared = completion.finish_reason == "length" and not cut
     path = row["posterior_path"]
     return ChatReply(
@@ -166,7 +166,7 @@ def reply_of(
             "usd": None if prices is None else prices.usd(row),
             **{name: row[name] for name in _OUTCOME_COLUMNS},
             **{name: row[name] for name in row if name.startswith("answer_")},
-            "ignored": list(asked.ignored),
+            "ignored": list(request.ignored),
         },
     )
 
@@ -182,14 +182,14 @@ def _completion_at(
 
 
 def _shown(
-    asked: ChatRequest, completion: Completion, answer: str | None
+    request: ChatRequest, completion: Completion, answer: str | None
 ) -> tuple[str, str, list[dict[str, Any]]]:
     """(thinking, text, calls) of a completion; the text holds the answer in any case."""
     thinking, content, _, mark = parts(completion.text)
     thinking = (thinking.removesuffix(mark) if mark else thinking).strip()
     for opening, _ in TAGS:
         thinking = thinking.removeprefix(opening).lstrip()
-    content, form = content.strip(), asked.form
+    content, form = content.strip(), request.form
     if form is not None:
         calls = form.calls_in(completion.text)
         value = json_in(content) if form.wants_json and not calls else None
@@ -253,10 +253,10 @@ def as_chat(fields: Mapping[str, Any]) -> dict[str, Any]:
     for name, allowed in _ONLY.items():
         if fields.get(name) not in (None, allowed):
             raise refused(name, "must be left out: it is one answer to one input", fields[name])
-    asked = fields.get("input")
-    items = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    content = fields.get("input")
+    items = [{"role": "user", "content": content}] if isinstance(content, str) else content
     if not isinstance(items, list):
-        raise refused("input", "must be text or a list of items", asked)
+        raise refused("input", "must be text or a list of items", content)
     messages = [message for i, item in enumerate(items) for message in _message(item, i)]
     if fields.get("instructions"):
         messages.insert(0, {"role": "system", "content": fields["instructions"]})
@@ -345,10 +345,10 @@ def _form(fields: Mapping[str, Any]) -> dict[str, Any]:
         choice = {"type": "function", "function": {"name": choice.get("name")}}
     found["tool_choice"] = choice
     text = fields.get("text")
-    asked = text.get("format") if isinstance(text, Mapping) else None
-    if isinstance(asked, Mapping) and asked.get("type") == "json_schema":
-        asked = {"type": "json_schema", "json_schema": _without_type(asked)}
-    found["response_format"] = asked
+    form = text.get("format") if isinstance(text, Mapping) else None
+    if isinstance(form, Mapping) and form.get("type") == "json_schema":
+        form = {"type": "json_schema", "json_schema": _without_type(form)}
+    found["response_format"] = form
     return found
 
 

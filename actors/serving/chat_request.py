@@ -244,8 +244,8 @@ def _form(fields: Mapping[str, Any]) -> Form | None:
     ]  # as OpenAI's API has them
     if tools and choice not in ("none", "auto", "required", *named):
         raise refused("tool_choice", "must be none, auto, required or one of tools", choice)
-    asked = _kind(fields, "response_format", dict, "an object") or {}
-    kind, schema = asked.get("type", "text"), asked.get("json_schema")
+    wanted = _kind(fields, "response_format", dict, "an object") or {}
+    kind, schema = wanted.get("type", "text"), wanted.get("json_schema")
     if kind not in ("text", "json_object", "json_schema"):
         raise refused("response_format.type", "must be text, json_object or json_schema", kind)
     if kind == "json_schema" and not isinstance(schema, Mapping):

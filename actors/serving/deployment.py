@@ -96,6 +96,6 @@ class EndpointReplica:
 
     def _why_not(self) -> str | None:
         """Why no request can be answered; None while all is well."""
-        alone = self._answering is not None
-        alone = alone and time.monotonic() - self._attended_at > _ALONE_S
-        return f"its driver said nothing for {_ALONE_S:g} s" if alone else None
+        is_ready = self._answering is not None
+        is_ready = is_ready and time.monotonic() - self._attended_at > _ALONE_S
+        return f"its driver said nothing for {_ALONE_S:g} s" if is_ready else None

@@ -48,8 +48,8 @@ class ServedModel:
             ApiError: 400 where not even one completion is worth ``usd``, or that is not known.
         """
         strategy, names = self.strategy, {field.name for field in fields(self.strategy)}
-        asked = {"reasoning_effort": budget.share, "n": budget.n, "usd": budget.usd}
-        unused, most = [name for name in asked if asked[name] is not None], []
+        limits = {"reasoning_effort": budget.share, "n": budget.n, "usd": budget.usd}
+        unused, most = [name for name in limits if limits[name] is not None], []
         if budget.usd is not None:
             if usd is None:
                 rule = "must come with prices in the configuration (usd_per_million)"
@@ -154,8 +154,8 @@ def _short(label: str, strategy: Strategy) -> str:
 
 
 def _check_alone(strategy: Strategy) -> None:
-    alone = strategy.phases() == Strategy.phases(strategy)
-    if not alone or type(strategy).prepare is not Strategy.prepare:
+    is_single = strategy.phases() == Strategy.phases(strategy)
+    if not is_single or type(strategy).prepare is not Strategy.prepare:
         raise ConfigError(
             "it runs in phases over a whole data set (jobs.evaluate), a request is one question"
         )

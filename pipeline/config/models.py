@@ -112,8 +112,8 @@ class GeneratorModel(ModelConfig):
     @field_validator("chat_template_kwargs")
     @classmethod
     def _are_of_the_template(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        taken = {"messages", "tokenize", "add_generation_prompt", "chat_template", "tools"}
-        if decided := sorted(kwargs.keys() & taken):
+        reserved = {"messages", "tokenize", "add_generation_prompt", "chat_template", "tools"}
+        if decided := sorted(kwargs.keys() & reserved):
             raise ValueError(f"chat_template_kwargs must not hold {', '.join(decided)}")
         return kwargs
 

@@ -132,9 +132,9 @@ class RunConfig(Section):
         """What of the configuration will not do what it seems to ask for."""
         generator, extra = self.science.generator, self.runtime.generator.engine.extra
         named = generator.reasoning or extra.keys() & {"reasoning_parser", "reasoning_config"}
-        said = [f"{name} is ignored: it is no field any more" for name in self._former]
+        found = [f"{name} is ignored: it is no field any more" for name in self._former]
         if self.science.decoding.thinking_budget is not None and not named:
-            said.append(
+            found.append(
                 "science.decoding.thinking_budget will be ignored: vLLM does not know what ends "
                 "the thinking; name it in science.generator.reasoning, or set reasoning_parser in "
                 "runtime.generator.engine.extra"
@@ -144,18 +144,18 @@ class RunConfig(Section):
             for name in ("weights", "calibration"):
                 origin = getattr(getattr(strategy, name, None), "origin", None)
                 if origin is not None and (differing := origin.differing(here)):
-                    said.append(
+                    found.append(
                         f"{name} of {label} should be fitted on completions like this run's, got "
                         f"another {'; another '.join(differing)}: fit it again on a pool of its own"
                     )
         compiled = extra.get("compilation_config")
         if isinstance(compiled, dict) and str(compiled.get("cudagraph_mode")).upper() == "FULL":
-            said.append(
+            found.append(
                 "runtime.generator.engine.extra asks for cudagraph_mode FULL, with which vLLM 0.26 "
                 "wrote completions of other lengths on an H200 (docs/performance.md): compare a "
                 "few hundred with those of its default before results rest on it"
             )
-        return tuple(said)
+        return tuple(found)
 
     def differing_science(self, other: RunConfig) -> list[str]:
         """Dotted names of science fields that differ, ``ours -> theirs`` beside them."""

@@ -122,5 +122,5 @@ def short_form(value: Any) -> Any:
 def merged_fields(entry: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
     """The ``fields`` of an entry and those that stand beside them; what is no mapping stays as it
     is, for the section to refuse it."""
-    given = entry.get("fields", {})
-    return {**given, **own} if isinstance(given, Mapping) else given
+    fields = entry.get("fields", {})
+    return {**fields, **own} if isinstance(fields, Mapping) else fields

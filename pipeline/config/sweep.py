@@ -128,8 +128,8 @@ def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strateg
             raise ConfigError(f"strategies.{entry.kind}.{min(gone)} is no field any more")
         for values in entry.settings():
             one = _entry(entry.kind, values)
-            alone = science.model_copy(update={"strategies": (one,), "strategy": {}})
-            (strategy,) = strategies_of(alone).values()
+            single = science.model_copy(update={"strategies": (one,), "strategy": {}})
+            (strategy,) = strategies_of(single).values()
             built.append((entry.label or one.label, strategy))
     return built
 

@@ -212,7 +212,7 @@ def _spec(source: Source, cell: Cell) -> Json:
         "dataset": {
             "name": cell.benchmark,
             "location": benchmark.hf_dataset or benchmark.path,
-            "samples": cell.asked,
+            "samples": cell.total,
         },
         "model": science.generator.model,
         "model_generate_config": {
@@ -242,7 +242,7 @@ def _settings(cell: Cell) -> Json:
 
 
 def _header(source: Source, cell: Cell, spec: Json) -> Json:
-    total, done = cell.asked, cell.entry["questions"]
+    total, done = cell.total, cell.entry["questions"]
     headline = {"scorer": cell.rule.value, "metric": "accuracy"}
     return {
         "version": _VERSION,

@@ -55,7 +55,7 @@ def _results(source: Source) -> dict[str, Any]:
         "higher_is_better": {name: {_METRIC: True} for name in tasks},
         "n-samples": {
             name: {
-                "original": cell.asked,
+                "original": cell.total,
                 "effective": cell.entry["questions"],
             }
             for name, cell in tasks.items()

@@ -34,7 +34,7 @@ class Cell(run_data.Cell):
     """Name of files about it, without ending."""
 
     @property
-    def asked(self) -> int:
+    def total(self) -> int:
         """Questions that the benchmark has in this run."""
         return self.not_run + int(self.entry["questions"])
 

@@ -208,13 +208,13 @@ def opened(rule: AdmissionRule, cap: int, now_s: float) -> Admission:
     return Admission(rule=rule, cap=cap, limit=cap, at_s=now_s)
 
 
-def held_tokens(told: Sequence[Observation]) -> int:
+def held_tokens(observations: Sequence[Observation]) -> int:
     """Tokens that a chain holds in the KV cache at the end of one action.
 
     Those of a prompt, which its samples share, and of all completions.
     """
-    prompts = (seen.prompt_tokens for seen in told if isinstance(seen, Completion))
-    return max(prompts, default=0) + sum(seen.completion_tokens or 0 for seen in told)
+    prompts = (seen.prompt_tokens for seen in observations if isinstance(seen, Completion))
+    return max(prompts, default=0) + sum(seen.completion_tokens or 0 for seen in observations)
 
 
 def worst(pressures: Iterable[Pressure]) -> Pressure:

@@ -20,14 +20,14 @@ class RunProgress:
     """A run, so far."""
 
     done: int
-    asked: int
+    chains: int
     in_flight: int
     waiting: int
     rounds: int
     """Completions that came from engines, all attempts together."""
     tokens_per_s: float | None
     """Completion tokens, over the last two minutes of metrics; None before there are two rows."""
-    told_at: float | None
+    updated_at: float | None
     """When metrics were last written, in seconds since 1970."""
     attempt: int
     phase: int | None
@@ -46,12 +46,12 @@ def progress_of(run: RunData) -> RunProgress:
     left = None if newest is None else seconds_left(newest)
     return RunProgress(
         done=run.chains_done,
-        asked=run.chains,
+        chains=run.chains,
         in_flight=0 if newest is None else newest["in_flight"],
         waiting=0 if newest is None else newest["waiting"],
         rounds=rounds,
         tokens_per_s=_speed(run.metrics),
-        told_at=None if newest is None else newest["time"],
+        updated_at=None if newest is None else newest["time"],
         attempt=len(run.attempts),
         phase=None if newest is None else newest["phase"],
         limits=_limits(run),

@@ -124,10 +124,10 @@ def _pool(role: str, metrics: Sequence[Row]) -> dict[str, Any] | None:
     }
 
 
-def _lives(told: Iterable[Stats]) -> list[Stats]:
+def _lives(rows: Iterable[Stats]) -> list[Stats]:
     """The last figures of every life of every replica."""
     last: dict[str, list[Stats]] = {}
-    for stats in told:
+    for stats in rows:
         seen = last.setdefault(stats["replica"], [])
         if seen and seen[-1]["up_s"] <= stats["up_s"]:
             seen.pop()

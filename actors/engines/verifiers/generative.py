@@ -74,8 +74,8 @@ class Generative:
     def length(self, problem: str, steps: Sequence[str]) -> int:
         """See `Kind.length`."""
         judge = self.judge
-        asked = len(self._ids(question_turns(judge, problem, steps)))
-        return asked + 1 + (judge.max_tokens if judge.think else 0)
+        tokens = len(self._ids(question_turns(judge, problem, steps)))
+        return tokens + 1 + (judge.max_tokens if judge.think else 0)
 
     def solution(self, problem: str, fitted: Fitted) -> Solution:
         """See `Kind.solution`."""
@@ -139,6 +139,6 @@ class Generative:
         return ids
 
     def _text(self, turns: Sequence[Turn]) -> str:
-        asked = [turn._asdict() for turn in turns]
+        messages = [turn._asdict() for turn in turns]
         known = self.judge.chat_template_kwargs
-        return rendered(self.tokenizer, asked, add_generation_prompt=True, **known)
+        return rendered(self.tokenizer, messages, add_generation_prompt=True, **known)
