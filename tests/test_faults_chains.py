@@ -103,7 +103,8 @@ async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
     """Within the grace a completion ends and is journaled; no further one is asked for."""
     chains, journal = make_chains(tmp_path, tokens_per_s=1_000.0)
     running = [asyncio.create_task(chains.run(work(q))) for q in QUESTIONS]
-    while chains._samples._pools["generator"].counters["calls"] < len(QUESTIONS):
+    engine = chains._samples._pools["generator"]._transport.engine
+    while engine.stats().requests < len(QUESTIONS):
         await asyncio.sleep(0)
     await chains.wind_down(5.0)
     rows = await asyncio.gather(*running)
@@ -112,7 +113,7 @@ async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
 
     assert rows == [None] * len(QUESTIONS)
     assert durable["round"].to_pylist() == [0] * len(QUESTIONS)
-    assert chains._samples._pools["generator"].counters["cancelled"] == 0
+    assert engine.stats().aborted == 0
 
 
 async def test_winding_down_cuts_what_takes_longer(tmp_path):
