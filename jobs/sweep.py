@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     from pipeline.replay.fronts import SCHEMA, sweep_fronts
     from pipeline.replay.pools import read_pool
     from pipeline.replay.sweep import fitting, sweep_table
-    from pipeline.report.sweeps import fronts_name
+    from pipeline.report.fronts_view import fronts_name
     from pipeline.store.storage import Folder
 
     log_to_stderr(arguments.level)

@@ -210,7 +210,7 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
 
 def print_fronts(rows: Sequence[Mapping[str, Any]]) -> None:
     """One table a benchmark: mean accuracy over budgets, and against the controls."""
-    from pipeline.report.sweeps import controls_of, ranked, sentence
+    from pipeline.report.fronts_view import controls_of, ranked, sentence
     from pipeline.statistics.intervals import interval_in
 
     console = terminal()

@@ -40,7 +40,7 @@ from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, swe
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import sweep
-from pipeline.report.sweeps import fronts_name
+from pipeline.report.fronts_view import fronts_name
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking, Revisions

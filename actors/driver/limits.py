@@ -52,7 +52,7 @@ class Spending:
         if self._limits.caps:
             gpus = {role: pool.gpus for role, pool in self._pools.items()}
             time_spent = spent_in_time(with_retries(run.metrics, "read the counters"), gpus)
-            journaled, _ = with_retries(lambda: journaled_tokens(run.journal), "read the journal")
+            journaled = with_retries(lambda: journaled_tokens(run.journal), "read the journal")
             self._before = time_spent + Spent(tokens=journaled)
         self._began = self._looked = clock()
         self._tokens = self._gpu_s = 0.0

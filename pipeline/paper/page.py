@@ -29,10 +29,10 @@ from pipeline.paper.tables import (
 from pipeline.report import words
 from pipeline.report.chain_view import RoundCurve
 from pipeline.report.figures import rounds_figure
+from pipeline.report.fronts_view import Row, fronts_section
 from pipeline.report.html import Child, banner, facts, folded, h, page, table, with_ends
 from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.suitability_view import numbers_of, suitability_of_pool
-from pipeline.report.sweeps import Row, fronts_section
 from pipeline.report.tables import Table, comparisons_csv, csv_of, html_of, latex_of
 from pipeline.report.verdict import (
     differences,

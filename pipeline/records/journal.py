@@ -218,28 +218,23 @@ CAPPED = ("completion_tokens", "wasted_tokens", "judge_tokens")
 """Kinds of tokens that the caps of a run count."""
 
 
-def journaled_tokens(journal: Folder) -> tuple[int, int]:
-    """Tokens (`CAPPED`) of all rows of a journal, and those of them that do not count.
+def journaled_tokens(journal: Folder) -> int:
+    """Tokens (`CAPPED`) of all rows of a journal, those that do not count included.
 
-    Failed requests and failed tries are in the first figure as far as engines knew their tokens.
-    Segments that cannot be read are left out.
+    Failed requests and failed tries are in it as far as engines knew their tokens. Segments that
+    cannot be read are left out.
     """
-    fences = fences_of(journal)
-    journaled = discarded = 0
+    journaled = 0
     for name in journal.names():
-        place = segment_of(name)
-        if place is None:
+        if segment_of(name) is None:
             continue
         try:
             there = journal.read_schema(name).names  # earlier versions have fewer kinds
             table = journal.read_columns(name, [kind for kind in CAPPED if kind in there])
         except DataError:
             continue
-        tokens = sum(int(pc.sum(column).as_py() or 0) for column in table.columns)
-        journaled += tokens
-        if not fences.counts(*place):
-            discarded += tokens
-    return journaled, discarded
+        journaled += sum(int(pc.sum(column).as_py() or 0) for column in table.columns)
+    return journaled
 
 
 class Resumed:
