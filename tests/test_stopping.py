@@ -14,8 +14,13 @@ def test_a_stop_for_its_price_is_explained_by_its_price() -> None:
     )
     said = [
         why_stopped(each, [0.6], a=0.01, b=0.5, number=lambda x, digits: f"{x:g}")
-        for each in (strategy, MarkovScaleStar(n=5, tau=0.5))
+        for each in (
+            strategy,
+            MarkovScaleStar(n=5, tau=0.5),
+            MarkovScaleStar(n=5, tau=0.99),  # of a run that stopped by another rule
+        )
     ]
 
     assert "worth its price, at 1e-06 USD" in said[0]
     assert "the stopping rule holds" in said[1]
+    assert "a rule of an earlier version" in said[2]

@@ -71,8 +71,9 @@ def why_stopped(
             f"p_MAP = {number(p_map, 3)} is at least τ = {tau:g}, or one more round of "
             f"a chain whose changes die out is not expected to bring {strategy.price:g}"
         ) + (f", or {price}" if worth is not None else "")
-    if worth is not None and not eq12_holds(drawn, p_map=p_map, a=a, b=b, tau=tau):
-        return f"with p_MAP = {number(p_map, 3)} {price}"
+    if not eq12_holds(drawn, p_map=p_map, a=a, b=b, tau=tau):
+        why = price if worth is not None else "a rule of an earlier version held"
+        return f"with p_MAP = {number(p_map, 3)} {why}"
     left = second_eigenvalue(a, b) ** drawn * ((a + b) * p_map - b)
     right = (a + b) * tau - b
     return (
