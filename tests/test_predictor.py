@@ -319,6 +319,9 @@ def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
     card.write_text(text.replace('"use": "tuned"', '"use": "none"'))
     with pytest.raises(DataError, match=r"use must be one of paper, tuned, best, got 'none'"):
         load_predictor(str(tmp_path))
+    card.write_text(json.dumps({**without, "fitted": {"tuned": 1}}))
+    with pytest.raises(DataError, match=r"predictor.json must describe a predictor"):
+        load_predictor(str(tmp_path))
     card.write_text("[1]")
     with pytest.raises(DataError, match=r"predictor version must be 1, got None"):
         load_predictor(str(tmp_path))

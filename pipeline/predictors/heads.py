@@ -319,11 +319,11 @@ def load_predictor(address: str) -> Predictor:
         raise DataError(
             f"predictor version must be {PREDICTOR_VERSION}, got {version!r} in {where}"
         )
-    for fitted in values.get("fitted", {}).values():  # earlier versions predicted tokens too
-        fitted.get("reports", {}).pop("tokens", None)
     try:
+        for fitted in values.get("fitted", {}).values():  # earlier versions predicted tokens too
+            fitted.get("reports", {}).pop("tokens", None)
         card = TypeAdapter(PredictorCard).validate_python(values)
-    except ValidationError as error:
+    except (ValidationError, AttributeError) as error:
         raise DataError(f"{where} must describe a predictor, got {error}") from error
     if card.use not in card.fitted:
         raise DataError(f"use must be one of {', '.join(card.fitted)}, got {card.use!r} in {where}")
