@@ -68,7 +68,7 @@ def ended_by(error: BaseException, run: str | None = None) -> int:
 
 def is_of_ray(error: BaseException) -> bool:
     """Whether it is one that Ray raises; jobs that do without Ray must not import it to ask."""
-    return type(error).__module__.startswith("ray.exceptions")
+    return type(error).__module__.startswith(("ray.exceptions", "ray.serve.exceptions"))
 
 
 def named(error: BaseException) -> str:

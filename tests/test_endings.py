@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import ray
+from ray.serve.exceptions import RayServeException
 
 from jobs import evaluate
 from jobs.endings import EXIT_BROKEN_PIPE, in_one_line
@@ -25,6 +26,7 @@ ENDS = {
     "engine": (EngineError("no engine"), 1, "failed: no engine\n"),
     "memory": (MemoryError(), 1, "failed: this process has no memory left\n"),
     "reader gone": (BrokenPipeError(errno.EPIPE, "Broken pipe"), EXIT_BROKEN_PIPE, ""),
+    "endpoint": (RayServeException("no replica"), 75, "stopped: Ray failed (RayServeException: no"),
     "Ctrl-C": (KeyboardInterrupt(), 130, ""),
 }
 
