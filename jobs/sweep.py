@@ -100,8 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     own = replace(result, settings=result.settings[: len(settings)])
     table = sweep_table(own, config.choose)
     folder.write_table(name, table)
-    beside = fronts_name(name)
-    folder.write_table(beside, pa.Table.from_pylist(fronts, schema=SCHEMA))
+    folder.write_table(fronts_name(name), pa.Table.from_pylist(fronts, schema=SCHEMA))
     if arguments.level < logging.WARNING:  # -q: the last line alone
         print_sweep(table, config.choose, synthetic=pool.synthetic)
         print_fronts(fronts)
@@ -109,7 +108,8 @@ def main(argv: list[str] | None = None) -> int:
             print_costs(own, Cost(axis="usd", prices=tuple(arguments.prices)))
     print(
         f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}, fronts "
-        f"({len(result.settings) - len(settings):,} more settings, of the controls): {beside}"
+        f"({len(result.settings) - len(settings):,} more settings, of the controls): "
+        f"{fronts_name(out)}"
     )
     return 0
 

@@ -58,6 +58,7 @@ def test_a_sweep_writes_its_table_and_prints_what_stands_out(
     assert {row["chosen_on"] for row in rows} <= {None, "held_out", "test"}
     assert printed.startswith("SYNTHETIC")
     assert "8 settings over 24 questions" in printed
+    assert printed.split()[-1] == str(Path(pool) / "sweep-fronts.parquet")
     assert "these questions (too good)" in printed
 
 
