@@ -44,7 +44,7 @@ def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
     assert all(escape(sentence, quote=False) in page for sentence in found.sentences())
     assert "The diagnostics of 60 chains in numbers" in page
     for lag in (1, 2, 4):
-        assert f"correlation of rightness, {lag} round" in page
+        assert f"correlation of correctness, {lag} round" in page
     assert suitability_of([c for c in run.cells if c.kind != "mr_thinking"]) is None
 
 

@@ -47,7 +47,7 @@ def numbers_of(found: Suitability) -> Html:
         rows.append(("verifier's AUC within a question", auc, words.NONE))
     rows += [
         (
-            f"correlation of rightness, {words.plural(each.lag, 'round')} apart",
+            f"correlation of correctness, {words.plural(each.lag, 'round')} apart",
             words.decimal_with(each.observed),
             words.decimal(each.chain),
         )

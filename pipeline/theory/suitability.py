@@ -32,7 +32,7 @@ from pipeline.theory.transitions import Transitions
 
 LAGS = (1, 2, 4, 8)
 LEAST_QUESTIONS = 20
-"""Fewer questions, or questions with both right and wrong answers, tell nothing."""
+"""Fewer questions, or questions with both right and wrong answers, show nothing."""
 _DRAWS = 400
 _NULL_DRAWS = 1_000
 _FEW_ROUNDS = 3
@@ -47,7 +47,7 @@ _INDEPENDENT = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagCorrelation:
-    """How far the rightness of a round says that of a later one."""
+    """How far the correctness of a round predicts that of a later one."""
 
     lag: int
     """Rounds between the two."""
@@ -119,7 +119,7 @@ class Suitability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The strategy that a pilot speaks for (the table of docs/strategies.md)."""
+    """The strategy that a pilot recommends (the table of docs/strategies.md)."""
 
     kind: str
     settings: dict[str, float | int]
@@ -351,20 +351,23 @@ def _of_verifier(within: Interval | None, discriminates: bool | None) -> str | N
     auc = f"AUC within a question {_with_ends(within)}"
     if discriminates is False:
         return (
-            f"This verifier does not tell the answers of one question apart ({auc}): prefer vote "
-            f"over prm_argmax."
+            f"This verifier does not separate right from wrong answers of one question ({auc}): "
+            f"prefer vote over prm_argmax."
         )
     if discriminates:
         return (
-            f"This verifier tells the answers of one question apart ({auc}): prm_argmax and "
-            f"stopping by its scores can pay."
+            f"This verifier separates right from wrong answers of one question ({auc}): "
+            f"prm_argmax and stopping by its scores can pay."
         )
     if within.low <= 0.5:
         return (
             f"Too few questions have both right and wrong answers to say whether the verifier "
-            f"tells them apart ({auc}): prefer vote until more do."
+            f"separates them ({auc}): prefer vote until more do."
         )
-    return f"This verifier tells the answers of one question apart a little ({auc}): compare rules."
+    return (
+        f"This verifier separates right from wrong answers of one question a little ({auc}): "
+        f"compare rules."
+    )
 
 
 def _of_chains(found: Suitability) -> list[str]:
@@ -402,9 +405,9 @@ def _of_chains(found: Suitability) -> list[str]:
         )
     if not said and found.order is not None and not found.order.low <= 0 <= found.order.high:
         said.append(
-            f"Order matters: right after a change another one is {_with_ends(found.order)} more "
-            f"likely than after an equal round; a two-state chain says 0, so its forecasts of late "
-            f"rounds are off; stop on agreement."
+            f"Order matters: a change after a change is {_with_ends(found.order)} more likely than "
+            f"after an equal round. A two-state chain predicts 0, so its forecasts of late rounds "
+            f"are wrong; stop on agreement."
         )
     return said or _of_no_finding(found)
 
@@ -415,26 +418,25 @@ def _of_no_finding(found: Suitability) -> list[str]:
     first, last = found.lags[0], found.lags[-1]
     if last.observed.high > max(last.chain, 0.0) + _CLOSE:
         return [
-            f"Too few questions to say whether rounds forget as the two-state chain says "
-            f"({_of_lag(last)}): draw more before you rely on its gate and "
-            f"stopping rule."
+            f"Too few questions to test the two-state chain ({_of_lag(last)}): collect more before "
+            f"you rely on its gate and stopping rule."
         ]
     if abs(first.chain) < _INDEPENDENT and first.observed.high < 2 * _INDEPENDENT:
         return [
-            f"Rounds are all but independent draws ({_of_lag(first)}): the posterior has no rounds "
-            f"to forecast, and L is the mean accuracy; stop on agreement, or on the verifier where "
-            f"it tells answers apart."
+            f"Rounds are nearly independent ({_of_lag(first)}): L is the mean accuracy, "
+            f"and there is nothing to forecast; stop on agreement, or on the verifier where it separates "
+            f"right from wrong answers."
         ]
     return [
-        f"Nothing tells these rounds from one two-state chain ({_of_lag(last)}): "
-        f"its gate and stopping rule can be used; L is the mean accuracy of the rounds."
+        f"These rounds are consistent with one two-state chain ({_of_lag(last)}): its gate and "
+        f"stopping rule can be used; L is the mean accuracy of the rounds."
     ]
 
 
 def _of_lag(lag: LagCorrelation) -> str:
     return (
-        f"rightness {lag.lag} round{'s' if lag.lag > 1 else ''} apart correlates "
-        f"{_with_ends(lag.observed)}, the fitted chain says {_two(lag.chain)}"
+        f"correctness {lag.lag} round{'s' if lag.lag > 1 else ''} apart correlates "
+        f"{_with_ends(lag.observed)}, the fitted chain predicts {_two(lag.chain)}"
     )
 
 
