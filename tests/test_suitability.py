@@ -140,7 +140,11 @@ def test_the_effect_of_order_is_0_in_a_two_state_chain_of_unlike_a_and_b():
             ("These rounds are consistent", "Rounds are nearly independent"),
             0.05,
         ),
-        (settling, ("These rounds are consistent", "Rounds are nearly independent", "Questions differ"), 0.1),
+        (
+            settling,
+            ("These rounds are consistent", "Rounds are nearly independent", "Questions differ"),
+            0.1,
+        ),
     ],
 )
 def test_sentences_hold_their_level(make, never, most):

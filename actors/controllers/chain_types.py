@@ -106,7 +106,7 @@ class Counters:
     samples: int = 0
     """Requests at work of chains that ask for several at once."""
     samples_waiting: int = 0
-    """Such requests that wait to be asked for."""
+    """Such requests that wait to be sent."""
     held_s: float = 0.0
     """Seconds that chains were at work, summed over those that ended."""
     held_token_s: float = 0.0

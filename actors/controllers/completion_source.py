@@ -58,7 +58,7 @@ class CompletionSource:
         check: Check | None = None,
     ) -> None:
         self.draining = False
-        """Whether engines are asked for nothing more: what is not recorded is cancelled."""
+        """Whether engines get no more requests: what is not recorded is cancelled."""
         self._identity = identity
         self._pools = pools
         self._journal = journal
@@ -151,7 +151,7 @@ class CompletionSource:
     async def _draw(
         self, work: Work, request: Request, priority: float
     ) -> tuple[Observation, Lost]:
-        """One completion from the engines, scored where asked for."""
+        """One completion from the engines, scored if requested."""
         call = GenerateCall(request, session=work.session, priority=priority)
         made = await self._pools[GENERATOR].call(call)
         if isinstance(made, Failure):

@@ -73,7 +73,7 @@ class Service:
         Raises:
             RunInterruptedError: after a signal while it was still starting.
             EngineError: where an engine does not start.
-            ConfigError: where the cluster or its Serve cannot do what is asked for.
+            ConfigError: where the cluster or its Serve cannot run the endpoint.
         """
         delete_orphans()
         require_room_for(self._config)

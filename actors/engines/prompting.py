@@ -2,7 +2,7 @@
 
 Needs a tokenizer and nothing else, so it serves any generator that takes token ids. Tokenizers are
 not thread-safe, so each thread has its own. Long prompts have a second thread: they take seconds,
-for which short ones and replies must not wait. What a chat template raises is told by name.
+for which short ones and replies must not wait. Errors of a chat template are named.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Prompter:
             ids: its tokens.
             finish_reason: what ended it; all but those of `Completion` is a failure.
             cached: tokens of the prompt that were found in the cache.
-            confidence: of the completion, where it was asked for.
+            confidence: of the completion, where it was requested.
         """
         if finish_reason not in ("stop", "length", "repetition"):
             ended = f"the request ended with {finish_reason!r}"

@@ -82,7 +82,7 @@ class Scored(Answer):
     score: float
     """Aggregated, in [0, 1]."""
     tokens: int
-    """Tokens that the verifier read and, where it is asked for a verdict, wrote."""
+    """Tokens that the verifier read and, as a judge, wrote."""
     truncated: bool
     """Whether leading steps were dropped to fit the context."""
 

@@ -109,7 +109,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class ReplyTooLargeError(httpx.HTTPError):
-    """A reply has more bytes than its request can have asked for."""
+    """A reply has more bytes than its request can need."""
 
 
 class HttpReply(NamedTuple):
@@ -243,4 +243,4 @@ def _unpacker(encoding: str) -> Any:
         return None
     if name in ("gzip", "x-gzip", "deflate"):
         return zlib.decompressobj(_GZIP_OR_ZLIB)
-    raise httpx.DecodingError(f"the reply is encoded as {encoding!r}, which was not asked for")
+    raise httpx.DecodingError(f"the reply is encoded as {encoding!r}, which was not requested")

@@ -1,4 +1,4 @@
-"""*Units*: parses the unit, percent sign or counted things beside a number."""
+"""*Units*: parses the unit, percent sign or counted things with a number."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class BaseNumeral:
-    """A numeral in a stated base: digits, not their value, are what was asked for."""
+    """A numeral in a stated base: the question wants its digits, not its value."""
 
     digits: str
     base: int

@@ -77,7 +77,7 @@ def replay(
     Args:
         strategy: as in a configuration, or an object of any class that a pool can replay.
         pool: from `open_pool`.
-        answer_rules: of one's own, beside the shipped ones; None: those of the pool's run.
+        answer_rules: of one's own, in addition to the shipped ones; None: those of the pool's run.
 
     Returns:
         The columns of `Run.outcomes` that a replay knows, and ``chain``, from 0; tokens are those
@@ -135,7 +135,7 @@ def sweep(
             other half of the questions, those with ``test`` on the very questions; null is a
             setting as it stands.
         seed: of the split into halves.
-        answer_rules: of one's own, beside the shipped ones; None: those of the pool's run.
+        answer_rules: of one's own, in addition to the shipped ones; None: those of the pool's run.
 
     Returns:
         A row a setting, benchmark and answer rule (`pipeline.replay.sweep.SCHEMA`): accuracy
@@ -154,7 +154,7 @@ def fronts(
     pool: CompletionPool, strategies: Setting | Sequence[Setting] = (), *, seed: int = 0
 ) -> pa.Table:
     """What strategies give at every budget when their settings are tuned on one half of the
-    questions and judged on the other, beside the controls.
+    questions and judged on the other, with the controls.
 
     Args:
         pool: from `open_pool`, with chains, and with 20 graded questions or more in each half.

@@ -34,7 +34,7 @@ _MOST_CHARS = 200_000  # of a completion's text
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run directory that was opened; every table is read when it is asked for."""
+    """A run directory that was opened; every table is read on access."""
 
     name: str
     config: RunConfig = field(repr=False)

@@ -60,7 +60,7 @@ class AnswerRuleEntry(Section):
 
 
 def check_labels(rules: Sequence[OwnRule]) -> None:
-    """Refuse two rules whose columns would be the same, also where case is not told apart.
+    """Refuse two rules whose columns would be the same, also where case is ignored.
 
     Raises:
         ValueError: naming both.

@@ -108,7 +108,7 @@ class RunConfig(Section):
             )
 
     def _check_judge(self) -> None:
-        """A judge where one is asked for, behind an endpoint, and a checker for feedback."""
+        """A judge where one is configured, behind an endpoint, and a checker for feedback."""
         science, runtime = self.science, self.runtime
         graders = {source.name: source.graded_by for source in science.benchmarks}
         shows = any(s.prompts.shows_feedback for s in strategies_of(science).values())
@@ -129,7 +129,7 @@ class RunConfig(Section):
         return hashlib.sha256(_canonical(_fixed_science(self)).encode()).hexdigest()
 
     def warnings(self) -> tuple[str, ...]:
-        """What of the configuration will not do what it seems to ask for."""
+        """What of the configuration has no effect."""
         generator, extra = self.science.generator, self.runtime.generator.engine.extra
         named = generator.reasoning or extra.keys() & {"reasoning_parser", "reasoning_config"}
         found = [f"{name} is ignored: it is no field any more" for name in self._former]

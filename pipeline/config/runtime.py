@@ -295,7 +295,7 @@ class RuntimeConfig(Section):
     journal_flush_s: float = Field(5.0, gt=0, le=60)
     """Longest time that a finished round stays in memory only."""
     drain_s: float | None = Field(None, ge=0)
-    """How long a run that is told to stop (SIGTERM) waits for completions in flight before it cuts
+    """How long a run that gets SIGTERM waits for completions in flight before it cuts
     them. Ray kills a stopped job after 3 s unless RAY_JOB_STOP_WAIT_TIME_S in the job's environment
     says otherwise; None takes what that leaves: 1 s of 3, 118 s of 150."""
     grading_workers: int = Field(1, ge=1, le=256)

@@ -136,10 +136,10 @@ class ScienceConfig(Section):
     strategy: dict[str, Any] = Field(default_factory=dict)
     """Fields for every strategy that has them, such as ``n`` and ``tau``."""
     answer_rule: str = DEFAULT
-    """The headline rule; ``default`` is each strategy's own. Every rule is reported besides. A rule
+    """The headline rule; ``default`` is each strategy's own. Every rule is reported. A rule
     of one's own by its label, or by its place, which puts it among ``answer_rules``."""
     answer_rules: tuple[AnswerRuleEntry, ...] = ()
-    """Rules of one's own, reported beside the shipped ones (docs/write-an-answer-rule.md):
+    """Rules of one's own, reported with the shipped ones (docs/write-an-answer-rule.md):
     ``package.module:name``, an entry point's name, or a mapping with ``kind`` and ``label``."""
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()

@@ -67,7 +67,7 @@ class SweepConfig(Section):
     seed: int = Field(0, ge=0)
     """Of the split into halves."""
     answer_rules: tuple[AnswerRuleEntry, ...] | None = None
-    """Rules of one's own, beside the shipped ones; by default those of the run that is read."""
+    """Rules of one's own, added to the shipped ones; by default those of the run that is read."""
 
     @classmethod
     def load(cls, path: str, overrides: Sequence[str] = ()) -> SweepConfig:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import mul
 
 TOP_LOGPROBS = 20
-"""k; the most that OpenAI's API and vLLM give without being told otherwise."""
+"""k; the most that OpenAI's API and vLLM return by default."""
 
 LEAST = -9999.0
 """What vLLM's server writes for minus infinity, which JSON has not."""

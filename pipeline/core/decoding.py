@@ -39,7 +39,7 @@ class RepetitionDetection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """What changes a model's distribution or ends its reply, beside temperature and top_p."""
+    """Changes a model's distribution or ends its reply, in addition to temperature and top_p."""
 
     top_k: int = 0
     """Sample among the `top_k` most likely tokens; 0 among all."""
@@ -114,5 +114,5 @@ class Decoding(Sampling):
 
     @property
     def sampling(self) -> Sampling:
-        """What of it a request carries beside temperature, top_p and limits of tokens."""
+        """The fields of a request in addition to temperature, top_p and limits of tokens."""
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

@@ -56,11 +56,11 @@ class DataError(MarkovScaleError, ValueError):
 
 
 class ProtocolError(MarkovScaleError, ValueError):
-    """A strategy was told something that does not answer its requests; its state is unchanged."""
+    """A strategy received what does not answer its requests; its state is unchanged."""
 
 
 class ReplayMissError(MarkovScaleError, LookupError):
-    """A replay asked for a completion that was not recorded for that request."""
+    """A replay needs a completion that was not recorded."""
 
     status, ending = 2, "error"
 

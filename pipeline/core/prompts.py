@@ -104,7 +104,7 @@ class Prompts:
         )
 
     def without_box(self) -> Prompts:
-        """Prompts of a question whose replies are JSON or calls of tools: no box is asked for."""
+        """Prompts of a question whose replies are JSON or calls of tools: they request no box."""
         again = "{question}\n\nThe previous reply was:\n{answer}\n\nCheck it, and reply again."
         return replace(self, first="{question}", revise=again, feedback=Feedback.FINAL_BOX)
 

@@ -187,13 +187,13 @@ class Completion:
     """Those of `completion_tokens` inside the thinking block."""
     verifier_tokens: int = 0
     step_scores: tuple[float, ...] | None = None
-    """Verifier score of each step, in [0, 1]; None when not asked for."""
+    """Verifier score of each step, in [0, 1]; None when not requested."""
     score: float | None = None
-    """Aggregated verifier score, in [0, 1]; None when not asked for."""
+    """Aggregated verifier score, in [0, 1]; None when not requested."""
     prm_truncated: bool = False
     """Whether leading steps were dropped to fit the verifier's context."""
     token_confidence: float | None = None
-    """See `pipeline.core.confidence.Confidence`; None when not asked for, or not told."""
+    """See `pipeline.core.confidence.Confidence`; None when not requested or not reported."""
     least_token_confidence: float | None = None
     token_entropy: float | None = None
     says_stop: bool | None = None
@@ -416,7 +416,7 @@ def decisions(
 
 
 def check_observations(observations: Sequence[Observation], asked: Generate) -> None:
-    """Check that observations answer what was asked for.
+    """Check that observations answer the requests.
 
     Raises:
         ProtocolError: naming what must hold, what came and at which position.

@@ -1,6 +1,6 @@
 """*Samples*: reads the questions of a run with their completions, one after the other.
 
-The journal holds completions in the order in which they were finished. They are laid out anew by
+The journal holds completions in the order in which they were finished. They are sorted by
 question in a scratch folder, so that a run of any size is read with one part of it in memory.
 """
 

@@ -62,7 +62,7 @@ class Source(RunData):
     cells: tuple[Cell, ...] = field(repr=False)
     """Benchmark by benchmark; those without any final outcome are left out."""
     question_table: pa.Table = field(repr=False)
-    """All that were asked for (`pipeline.records.questions.SCHEMA`)."""
+    """All questions of the run (`pipeline.records.questions.SCHEMA`)."""
     exported: float
     """When, in seconds since 1970."""
 

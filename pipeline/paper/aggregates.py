@@ -41,7 +41,7 @@ Rows = list[dict[str, Any]]
 
 
 def claim_rows(made: Sequence[Evaluation], curves: Mapping[str, RoundCurve | None]) -> Rows:
-    """The paper's four claims of every backbone, ours beside its own, and whether they carry over.
+    """The paper's four claims of every backbone, with its numbers and ours, and whether they hold.
 
     Args:
         made: every benchmark and backbone.

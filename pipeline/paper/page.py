@@ -172,7 +172,7 @@ def paper_page(
     Args:
         groups: a benchmark and backbone each.
         adjusted: corrected p-values of all comparisons.
-        claims: the paper's, beside ours.
+        claims: the paper's and ours.
         whole: tables of all benchmarks side by side.
         paper: whether the paper's numbers were given.
     """
@@ -246,7 +246,7 @@ def _results(groups: Sequence[Group]) -> list[Child]:
 
 
 def _claims(claims: Rows) -> list[Child]:
-    """The paper's four claims, each beside its number."""
+    """The paper's four claims, each with its number."""
     rows = [
         (
             row["backbone"],

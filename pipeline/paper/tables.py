@@ -75,7 +75,7 @@ def _ns(budgets: Sequence[int]) -> list[str]:
 def _method_entry(
     made: Evaluation, name: str, n: int, published: Published, family: Family | None = None
 ) -> Entry:
-    """A method at a budget beside the paper's number, against both readings of MR-Thinking."""
+    """A method at a budget with the paper's number, against both readings of MR-Thinking."""
     column = made.get(name, n)
     paper = published.main(made.backbone, name.removesuffix(TESTED), made.benchmark, n)
     if column is None:
@@ -216,7 +216,7 @@ def opponents_table(
 
 
 def controls_table(made: Evaluation, family: Family) -> Table:
-    """Controls, each beside what it is a control of."""
+    """Controls, each compared with what it controls."""
     by_row: dict[str, list[Entry]] = {}
 
     def put(column: Column, label: str = "", first: Column | None = None,

@@ -65,7 +65,7 @@ def shortage(asks: Sequence[Ask], machines: Sequence[Machine]) -> str | None:
     Labels of nodes, and how processes of different size share a node, are left to Ray.
 
     Returns:
-        One sentence with what is asked for, what there is, and the sections to lower.
+        One sentence with what the run needs, what there is, and the sections to lower.
     """
     total: Counter[str] = Counter()
     required: Counter[str] = Counter()

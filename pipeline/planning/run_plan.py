@@ -217,7 +217,7 @@ def _questions(source: BenchmarkSource, assumed: BenchmarkPlan) -> int:
 
 
 def _budget(strategy: Strategy) -> tuple[int, int]:
-    """Completions of a question at most, and how many of them are asked for side by side."""
+    """Completions of a question at most, and how many of them are requested at once."""
     questions = [
         Question(benchmark="", question_id=str(i), text="", priors=Priors(a=0.5, b=0.5))
         for i in range(16)  # a data-set-level method may need several

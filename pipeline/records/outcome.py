@@ -269,7 +269,7 @@ _CHECKED = re.compile(r"outcomes-.+-(?P<sum>[0-9a-f]{16})\.parquet")
 _KEY = ("strategy", "phase", "benchmark", "question_id")
 _QUESTION = ("strategy", "benchmark", "question_id")
 FINAL = (*_KEY, *BILL, "seconds")
-"""Columns that final outcomes are made of, besides those that one wants to see."""
+"""Columns that final outcomes need, in addition to those that are read."""
 _ROWS_AT_ONCE = 4_096
 _JUDGED = ("epoch", "sequence", "attempt", "stop_reason")
 _DRAWN = "drawn"

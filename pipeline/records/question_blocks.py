@@ -244,7 +244,7 @@ def _write_blocks_of(
 
 
 class RecordedWork:
-    """Recordings by question, read as they are asked for.
+    """Recordings by question, read on access.
 
     Args:
         run: the run directory.

@@ -199,7 +199,7 @@ class RunDir:
 
     @property
     def run_id(self) -> str:
-        """The directory's own name; unique among the runs beside it."""
+        """The directory's own name; unique in its folder."""
         name = self.address.rstrip("/").rpartition("/")[2]
         return resolve(self.address)[1].rpartition("/")[2] if name in (".", "..") else name
 

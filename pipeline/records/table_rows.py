@@ -17,7 +17,7 @@ _ROWS_OF_VIEWS = 256  # may be looked at one here, one there
 
 
 class TableRows(Sequence[Row]):
-    """The rows of a table, in their order; each time one is asked for it is a new object."""
+    """The rows of a table, in their order; each access makes a new object."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table

@@ -84,7 +84,7 @@ def sweep(
         pool: with priors in its questions where settings need them.
         settings: labels and strategies.
         seed: of the split into halves.
-        progress: told how many settings are done, after each.
+        progress: called with the number of settings done, after each.
         rules: answer rules, the shipped ones first.
 
     Raises:

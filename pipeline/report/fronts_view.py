@@ -22,7 +22,7 @@ HINT = (
 
 
 def fronts_name(sweep: str) -> str:
-    """Where the fronts of a sweep lie: ``sweep-fronts.parquet`` beside ``sweep.parquet``."""
+    """The file of a sweep's fronts: ``sweep-fronts.parquet`` of ``sweep.parquet``."""
     return f"{sweep.removesuffix('.parquet')}-fronts.parquet"
 
 

@@ -26,7 +26,7 @@ from pipeline.theory.stopping import why_stopped
 from pipeline.theory.transitions import QuestionKey
 
 MOST_QUESTIONS = 300
-"""That a report holds with their chains, unless more are asked for."""
+"""That a report holds with their chains by default."""
 MOST_BYTES = 8_000_000
 MOST_CHARS = 6_000
 """Of a completion's text in a report."""
@@ -90,7 +90,7 @@ class ChainView:
     """p_MAP by round; shorter where the strategy has no belief."""
     round_tokens: list[int | None]
     texts: list[str]
-    """[] where the journal does not have them as they were asked for."""
+    """[] where the journal does not have them."""
     notes: list[str]
 
 
@@ -241,7 +241,7 @@ def completions_of(
 
 
 def cut(content: str, most_chars: int) -> str:
-    """A text with its middle left out where it is longer than `most_chars`; the end tells more."""
+    """A text without its middle where it is longer than `most_chars`; the end matters most."""
     if len(content) <= most_chars:
         return content
     head = most_chars // 3

@@ -144,7 +144,7 @@ class RunData:
 
     @property
     def chains(self) -> int:
-        """Chains that the run was asked for: questions times strategies."""
+        """Chains of the whole run: questions times strategies."""
         return len(self.questions) * len(self.config.science.strategies)
 
     @cached_property

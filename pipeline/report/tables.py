@@ -62,7 +62,7 @@ class Table:
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
     """A row without entries is the heading of those below."""
     tokens: bool
-    """Whether tokens stand beside accuracy."""
+    """Whether a column of tokens follows accuracy."""
     unit: str = "tokens"
     """What tokens are, where another cost stands in their place."""
     shared: str = ""

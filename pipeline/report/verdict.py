@@ -90,7 +90,7 @@ def corrected_interval(lead: Comparison) -> tuple[float, float]:
 
 def one_question(n: int, tests: int = 1) -> str:
     """What a single question weighs, and the least difference that a paired test can call when it
-    is corrected for all tests made beside it."""
+    is corrected for all tests."""
     least = least_discordant(tests)
     if least > n:
         return f"one question is worth {words.magnitude(1 / n)} points"

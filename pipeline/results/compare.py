@@ -51,7 +51,7 @@ class Comparison:
     p_tokens: float | None
     """The t-test of paired tokens."""
     p_adjusted: float | None = None
-    """`p_accuracy`, corrected for the tests made beside it (Holm)."""
+    """`p_accuracy`, corrected for all tests (Holm)."""
     tests: int = 1
     """p-values that it was corrected with."""
     primary: bool = False

@@ -15,7 +15,7 @@ MOST_UNPACKED_BYTES = 8 << 30
 MOST_ROWS = 20_000_000
 
 NO_PARQUET = (pa.ArrowException, ValueError, TypeError, KeyError)
-"""What pyarrow raises for bytes that are no whole Parquet file, besides OSError."""
+"""What pyarrow raises for bytes that are no whole Parquet file, in addition to OSError."""
 
 
 def parquet_bytes(table: pa.Table) -> bytes:

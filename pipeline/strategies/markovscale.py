@@ -97,7 +97,7 @@ class MarkovScaleStar(MarkovScaleT):
     belief_fields: ClassVar[tuple[str, ...]] = ("p0_source",)
 
     tau: float = 0.95
-    """Confidence asked for, in [0, 1]."""
+    """Required confidence, in [0, 1]."""
     gamma: float = 10.0
     """Strength of the prior, > 0, in observations (Eq. 16)."""
     price: float = 0.01
@@ -168,7 +168,7 @@ class MarkovScale0(ChainStrategy):
     n: int = 8
     """Completions a question at most, >= 1."""
     tau: float = 0.95
-    """Confidence asked for, in [0, 1]."""
+    """Required confidence, in [0, 1]."""
     alpha0: float = 9.0
     """Prior weight of right answers (the paper's value)."""
     beta0: float = 1.0

@@ -32,7 +32,7 @@ class Samples:
     def __init__(self, question: Question, strategy: Strategy) -> None:
         self.question, self.strategy = question, strategy
         self.drawn = 0
-        """Samples asked for, failed ones included."""
+        """Samples requested, failed ones included."""
         self.completions: dict[int, Completion] = {}
         """By position, ascending, without the failed ones."""
 

@@ -104,7 +104,7 @@ def _without_drift(
 
     Args:
         left: (R, 2), of right answers of each round those lost and those kept.
-        fixed: (R, 2), of wrong answers of each round those mended and those not.
+        fixed: (R, 2), of wrong answers of each round those corrected and those not.
 
     As many chains are known in each round as were; the first round has the right answers it had.
     """

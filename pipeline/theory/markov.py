@@ -149,7 +149,7 @@ def eq12_holds(i: int, *, p_map: float, a: float, b: float, tau: float) -> bool:
         p_map: mode of the posterior, in [0, 1].
         a: P(right -> wrong), in [0, 1].
         b: P(wrong -> right), in [0, 1].
-        tau: confidence asked for.
+        tau: required confidence.
 
     At a = b = 0 both sides of the printed test vanish; it is then p_map >= tau.
     """
@@ -174,7 +174,7 @@ def rounds_to_reach(
     below it comes near to and does not reach.
 
     Args:
-        tau: accuracy asked for; above 1 there is no such round.
+        tau: required accuracy; above 1 there is no such round.
         p0: P(round 0 is right), in [0, 1].
         a: P(right -> wrong), in [0, 1].
         b: P(wrong -> right), in [0, 1].

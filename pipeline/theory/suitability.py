@@ -81,7 +81,7 @@ class Suitability:
     rise: Interval
     """Accuracy of the later half of the rounds minus that of the first, 95 %."""
     score_split: float | None
-    """The score at which right and wrong completions are told apart best (Youden's index)."""
+    """The score that separates right from wrong completions best (Youden's index)."""
 
     @property
     def settles(self) -> bool:
@@ -100,7 +100,7 @@ class Suitability:
 
     @property
     def discriminates(self) -> bool | None:
-        """Whether the verifier tells the answers of one question apart; None where that is open."""
+        """Whether the verifier separates right from wrong answers of a question; None: unknown."""
         within = self.auc_within
         if within is None or (within.high >= _BLIND and within.low <= _APART):
             return None
@@ -424,8 +424,8 @@ def _of_no_finding(found: Suitability) -> list[str]:
     if abs(first.chain) < _INDEPENDENT and first.observed.high < 2 * _INDEPENDENT:
         return [
             f"Rounds are nearly independent ({_of_lag(first)}): L is the mean accuracy, "
-            f"and there is nothing to forecast; stop on agreement, or on the verifier where it separates "
-            f"right from wrong answers."
+            f"and there is nothing to forecast; stop on agreement, or on the verifier where it "
+            f"separates right from wrong answers."
         ]
     return [
         f"These rounds are consistent with one two-state chain ({_of_lag(last)}): its gate and "
