@@ -1,5 +1,4 @@
-"""Users' own answer rules in a configuration: where their code is, and what their columns are
-called."""
+"""Users' own answer rules in a configuration: the place of their code, names of their columns."""
 
 from __future__ import annotations
 

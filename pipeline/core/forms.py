@@ -1,4 +1,4 @@
-"""*Form*: what a reply must be beyond text, JSON or calls of tools, and how such a reply is read.
+"""*Form*: requires JSON or calls of tools of a reply, and reads such a reply.
 
 Calls of tools are text everywhere within: a block ``<tool_call>{"name": ..., "arguments": ...}
 </tool_call>`` each, as many models write them themselves. Answers are JSON in one canonical

@@ -1,7 +1,7 @@
-"""Origin: what fitted numbers (weights, a calibration, a predictor, priors) were fitted on.
+"""*Origin*: records what weights, calibrations, predictors and priors were fitted on.
 
-It travels with the numbers, so that questions which they were fitted on are recognised wherever
-they stand, and another model, prompt or decoding is named.
+It is stored with the numbers, so that a run recognises questions of the fit in any file, and
+names another model, prompt or decoding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""*First table*: says of a pool how many of its completions were needed, by which rule.
+"""*First table*: counts the completions of a pool that each stopping rule needs.
 
 Samples are judged against the vote over all of them, chains against MR-Thinking over all rounds.
 Values of one and of k of n samples are expectations over all subsets

@@ -1,4 +1,4 @@
-"""*phase_work*, *Forecast*: the work left in a phase, longest chains first, and what it teaches.
+"""*phase_work*, *Forecast*: orders the work left in a phase, longest expected chains first.
 
 A question's completions are sequential, so the last long chain to start decides when a run ends.
 Expected work is expected completions times expected tokens of one: the question's own forecast,

@@ -1,4 +1,4 @@
-"""*Cost*: what a question costs in tokens, operations, seconds or money, by what its answer needs.
+"""*Cost*: computes the cost of a question in tokens, FLOPs, seconds or dollars.
 
 Axes: Q questions, D depths (completions that an answer rests on).
 """

@@ -1,4 +1,4 @@
-"""*Setting*: what one setting of a strategy made of every question of a pool.
+"""*Setting*: the results of one setting of a strategy on every question of a pool.
 
 Where a question has several chains, values of strategies that read chains are means over them.
 Chains are replayed as arrays (`pipeline.replay.fast`), every other strategy by the state machine.

@@ -1,4 +1,4 @@
-"""Pools: completions drawn beforehand, deep enough for any decision that is to be tried on them.
+"""*CompletionPool*: recorded completions, deep enough to replay strategies over them.
 
 A pool has, for every question, one or several chains of R rounds and K independent samples, graded
 and, where there was a verifier, scored. It is the journal of a run that drew them

@@ -1,4 +1,4 @@
-"""*sweep*: what many settings of strategies would have answered over one pool, and their cost.
+"""*sweep*: replays many settings of strategies over one pool: answers and cost.
 
 Values of several chains a question are means over them (`pipeline.replay.judging`), and intervals
 are over questions.

@@ -1,4 +1,4 @@
-"""*Column*: what one setting of one strategy made of every question of a benchmark, and its words.
+"""*Column*: the results of one setting of a strategy on every question of a benchmark.
 
 Axis: Q questions of one benchmark.
 """
