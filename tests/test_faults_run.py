@@ -5,7 +5,6 @@ decisions of the same run undisturbed.
 """
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -105,11 +104,6 @@ def test_a_stopped_run_flushes_within_the_grace_of_ray_and_is_resumed(killed):
     again = {row["seed"] for row in rows_of(rounds_of(run.run)) if row["attempt"] == 2}
     assert not durable & again
     assert made >= 1
-    assert re.search(
-        f"tokens: engines say they made {counted.engine_tokens:,}; {counted.journaled_tokens:,} "
-        f"journaled; {counted.unjournaled_tokens:,} made and lost unjournaled",
-        second.output(),
-    )
 
 
 def rounds_of(run):
