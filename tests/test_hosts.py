@@ -218,7 +218,7 @@ async def test_an_elastic_pool_gives_idle_replicas_back_and_takes_them_again(
     with scripted(elastic, slots=2, tokens=20, tokens_per_s=20.0) as engines:
         client = client_of(engines)
         looking = asyncio.create_task(look())
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(240):
             while len(await served_by()) < 2:
                 pass
             while len(serving) != 1:
