@@ -27,7 +27,7 @@ paper: install
 
 # compiled modules are kept, whatever the shell says: tests start many processes
 test: install-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
 	  -m "not ray and not vllm and not browser and not slow and not gpu and not readers"
 
 # the same tests with the branches of pipeline/ that they take; tracing doubles their time
