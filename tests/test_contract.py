@@ -120,8 +120,8 @@ def test_strategy_keeps_what_it_promises(
     """Every question stops; over all phases it has at most the promised addresses, each once a
     phase; its stop rests on completions that were had, and its answer rule can be applied. Where
     two budgets ask for a completion of one address with one prompt, the seed is one. One that says
-    `pool_replayable` can be replayed from rounds of MR-Thinking and samples of Self-Consistency,
-    whatever they are, and decides alike whenever it is asked."""
+    `pool_replayable` can be replayed from any rounds of MR-Thinking and any samples of
+    Self-Consistency, and makes the same decision each time."""
     strategy = build(kind, variant, n)
     contract.stops_within_its_budget(strategy, QUESTIONS, answer)
     contract.seeds_by_address(build(kind, variant, 3), QUESTIONS[:2], answer, (3, 8))

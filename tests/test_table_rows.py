@@ -41,6 +41,8 @@ def test_rows_are_those_of_the_whole_table(rows, held, data):
         assert list(dictionaries) == rows
         assert [dictionaries[at] for at in order] == [rows[at] for at in order]
         assert [{**kept[at]} for at in order] == [rows[at] for at in order]
+        assert [view["name"] for view in views[1:]] == [row["name"] for row in rows[1:]]
+        assert list(dictionaries[::-2]) == rows[::-2]
         for outside in (len(rows), -len(rows) - 1):
             with pytest.raises(IndexError):
                 views[outside]

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
 
@@ -58,12 +58,12 @@ def _drop_reference_warning() -> None:
 def _without(line: bytes, call: Callable[[], Any]) -> Any:
     """The result of a call, on whose standard error lines with these bytes are left out."""
     sys.stderr.flush()
-    try:
-        captured = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
-    except OSError:  # a disk that is full costs no run for the sake of a line
-        return call()
-    terminal = os.dup(2)
-    with captured:
+    with ExitStack() as stack:
+        try:
+            captured = stack.enter_context(tempfile.TemporaryFile())
+        except OSError:  # a disk that is full costs no run for the sake of a line
+            return call()
+        terminal = os.dup(2)
         os.dup2(captured.fileno(), 2)
         try:
             return call()

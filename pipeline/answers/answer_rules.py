@@ -364,8 +364,8 @@ def _completion(place: int, known: int) -> Completion:
 
 
 def chooses_of_those(rule: OwnRule) -> None:
-    """It chooses one of the completions that it is given, or none, whatever they are, and chooses
-    alike when it is called again.
+    """Checks that a rule chooses one of its completions or none, and the same one when it is
+    called again.
 
     Raises:
         ConfigError: naming the rule, what must hold and what came.

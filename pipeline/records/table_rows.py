@@ -6,7 +6,7 @@ A dictionary for every row takes many times the memory of the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -31,10 +31,19 @@ class TableRows(Sequence[Row]):
         for start in range(0, len(self), _ROWS_AT_ONCE):
             yield from self._table.slice(start, _ROWS_AT_ONCE).to_pylist()
 
-    def __getitem__(self, at: int) -> Row:  # type: ignore[override]  # nobody takes a slice
-        """One row."""
-        row: Row = self._table.slice(range(len(self))[at], 1).to_pylist()[0]
-        return row
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> TableRows: ...
+
+    def __getitem__(self, at: int | slice) -> Row | TableRows:
+        """One row, or those of a slice."""
+        places = range(len(self))[at]
+        if isinstance(places, int):
+            row: Row = self._table.slice(places, 1).to_pylist()[0]
+            return row
+        return TableRows(self._table.take(pa.array(places, type=pa.int64())))
 
 
 class RowView(Mapping[str, Any]):
@@ -82,9 +91,18 @@ class RowViews(Sequence[RowView]):
         """How many rows there are."""
         return int(self._table.num_rows)
 
-    def __getitem__(self, at: int) -> RowView:  # type: ignore[override]  # nobody takes a slice
-        """A view of a row."""
-        return RowView(self, range(len(self))[at])
+    @overload
+    def __getitem__(self, at: int) -> RowView: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[RowView]: ...
+
+    def __getitem__(self, at: int | slice) -> RowView | list[RowView]:
+        """A view of a row, or of those of a slice."""
+        places = range(len(self))[at]
+        if isinstance(places, int):
+            return RowView(self, places)
+        return [RowView(self, place) for place in places]
 
 
 class RowsTable:
