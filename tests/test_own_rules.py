@@ -333,7 +333,7 @@ def test_the_page_from_live_run_to_replay(project, tmp_path, monkeypatch, capsys
         assert job([run.address, *options]) == 0
     assert "first_twice" in (tmp_path / "report.html").read_text("utf-8")
     header = (tmp_path / "csv" / "questions.csv").read_text().partition("\n")[0]
-    assert "answer_first_twice,verdict_first_twice" in header
+    assert {"answer_first_twice", "verdict_first_twice"} <= set(header.split(","))
     capsys.readouterr()
     assert replay_job([run.address]) == 2
     told = capsys.readouterr().err
